@@ -1,0 +1,1 @@
+"""The Hermes API server, as typed calls. The only part of hermesctl that talks HTTP."""
