@@ -1,0 +1,7 @@
+"""`python -m hermes_ctl`."""
+
+import sys
+
+from hermes_ctl.main import main
+
+sys.exit(main())

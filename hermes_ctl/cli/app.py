@@ -1,0 +1,91 @@
+"""The table of commands, and the root that loads a command's module only when it is called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+import typer.main
+
+from hermes_ctl.cli.grammar import Group, as_command, group, option_section
+
+if TYPE_CHECKING:
+    from typer._click import Command as AnyCommand
+    from typer._click import Context, HelpFormatter
+
+PROGRAM = "hermesctl"
+HELP = "Learn whether a Hermes Agent node may take work, put work on it, and gate its upgrades."
+EPILOG = (
+    "Exit codes: 0 yes, 1 no, 2 usage, 3 undetermined, 4 authentication, 5 not found, 6 refused, "
+    "7 at capacity, 8 pending, 9 submission uncertain, 70 a bug."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command: its section and one line in `hermesctl --help`, and where its code is.
+
+    `target` is `module:attribute` below `hermes_ctl.cli`: a typer app for a group, a function for
+    a command. `help` equals the first line of the real help: a test compares them.
+    """
+
+    section: str
+    name: str
+    target: str
+    help: str
+
+
+# The order and the sections of design.md, section 1. Add one line for a new command.
+ENTRIES: tuple[Entry, ...] = (
+    Entry(
+        "Configuration", "completion", "completion:app", "Print the completion script of a shell."
+    ),
+)
+
+_BY_NAME = {entry.name: entry for entry in ENTRIES}
+
+
+def load(entry: Entry) -> AnyCommand:
+    """Import the module of `entry` and make its command."""
+    module, attribute = entry.target.split(":")
+    return as_command(entry.name, getattr(import_module(f"hermes_ctl.cli.{module}"), attribute))
+
+
+class Root(Group):
+    """`hermesctl` itself: knows its commands by the table alone until one of them is called."""
+
+    def list_commands(self, ctx: Context) -> list[str]:  # noqa: ARG002
+        return list(_BY_NAME)
+
+    def get_command(self, ctx: Context, cmd_name: str) -> AnyCommand | None:  # noqa: ARG002
+        if cmd_name not in self.commands and cmd_name in _BY_NAME:
+            self.commands[cmd_name] = load(_BY_NAME[cmd_name])
+        return self.commands.get(cmd_name)
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        width = max((len(name) for name in _BY_NAME), default=0)
+        for section in dict.fromkeys(entry.section for entry in ENTRIES):
+            rows = [(e.name.ljust(width), e.help) for e in ENTRIES if e.section == section]
+            with formatter.section(section):
+                formatter.write_dl(rows)
+        option_section(self.get_params(ctx), ctx, formatter)
+
+
+def root() -> AnyCommand:
+    """The whole command line, ready for `.main(arguments, standalone_mode=False)`."""
+    app = group(
+        HELP,
+        cls=Root,
+        epilog=EPILOG,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback()(_root_options)
+    return typer.main.get_command(app)
+
+
+def _root_options(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    """`--version` is listed here and answered in `main`, before anything is imported."""

@@ -1,0 +1,160 @@
+"""The process edge: arguments in, an exit code out; signals, closed pipes, failures as messages.
+
+Everything heavy is imported late, so that `hermesctl --version` costs hardly more than Python.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from hermes_ctl import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from hermes_ctl.cli.grammar import Invocation
+    from hermes_ctl.render.errors import Failure
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (default: the process's own) and return its exit code.
+
+    Nothing but an exit code leaves here: every failure has become a message by then.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    _complete_streams()
+    try:
+        if arguments[:1] == ["--version"]:
+            sys.stdout.write(f"hermesctl {__version__}\n")
+            code = 0
+        else:
+            code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _abandon_output()
+        return 141
+    except OSError as error:
+        _abandon_output()
+        sys.stderr.write(f"error: standard output cannot be written: {error.strerror}\n")
+        return 3
+    return code
+
+
+def _complete_streams() -> None:
+    """A stream that was closed before we started is one that nobody reads."""
+    if sys.stdout is None or sys.stderr is None:
+        nothing = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+        sys.stdout = sys.stdout or nothing
+        sys.stderr = sys.stderr or nothing
+
+
+def _abandon_output() -> None:
+    """Let the interpreter flush its standard output into nothing, and not complain about it."""
+    if sys.stdout is sys.__stdout__:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _run(arguments: list[str]) -> int:
+    """One command, from its arguments to its exit code."""
+    from contextlib import ExitStack
+
+    from hermes_ctl.cli.grammar import Invocation
+
+    invocation = Invocation()
+    with ExitStack() as signals:
+        for restore in _terminating_signals():
+            signals.callback(restore)
+        outcome = _outcome(arguments, invocation)
+    if isinstance(outcome, int):
+        return outcome
+    _report(outcome, invocation, arguments)
+    return outcome.exit_code
+
+
+class _Terminated(BaseException):
+    """A signal that ends the process, as an exception, so that clean-up on the way out runs."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _terminating_signals() -> Iterator[Callable[[], object]]:
+    """Turn SIGTERM and SIGHUP into exceptions; yields what undoes it.
+
+    A signal that the parent ignores (nohup) stays ignored.
+    """
+    import signal
+    import threading
+    from functools import partial
+
+    def terminate(number: int, _frame: object) -> None:
+        raise _Terminated(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            yield partial(signal.signal, number, signal.signal(number, terminate))
+
+
+def _outcome(arguments: list[str], invocation: Invocation) -> int | Failure:
+    """The exit code of the command, or its failure. Raises BrokenPipeError for a closed output."""
+    import signal
+
+    import typer
+
+    from hermes_ctl.cli.app import PROGRAM, root
+    from hermes_ctl.errors import HermesctlError, Interrupted
+    from hermes_ctl.render import errors
+
+    try:
+        code = root().main(arguments, prog_name=PROGRAM, standalone_mode=False, obj=invocation)
+        return code if isinstance(code, int) else 0
+    except SystemExit as left:  # typer's own ways out: shell completion, and a pipe that closed
+        if isinstance(left.__context__, BrokenPipeError):
+            raise BrokenPipeError from left
+        return left.code if isinstance(left.code, int) else 1
+    except errors.ClosedPipe as closed:
+        raise BrokenPipeError from closed
+    except _Terminated as terminated:
+        return errors.known(Interrupted(terminated.number, "terminated"))
+    except KeyboardInterrupt:
+        return errors.known(Interrupted(signal.SIGINT, "interrupted"))
+    except typer.Abort as abort:
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            return errors.known(Interrupted(signal.SIGINT, "interrupted"))
+        return errors.aborted()
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else PROGRAM
+        return errors.usage(error.format_message(), command=command)
+    except HermesctlError as error:
+        return errors.known(error)
+    except Exception as error:
+        return errors.bug(error)
+
+
+def _report(failure: Failure, invocation: Invocation, arguments: list[str]) -> None:
+    """Say on standard error what failed and, where JSON was asked for, on standard output too."""
+    view = invocation.view
+    if view is None:  # the arguments could not be parsed: look at them as they are
+        verbose = "-v" in arguments or "--verbose" in arguments
+        json = _asks_for_json(arguments)
+    else:
+        verbose = view.screen.verbose
+        json = view.format == "json" and not view.screen.document_written
+    sys.stderr.write(failure.text(verbose=verbose))
+    if json:
+        sys.stdout.write(failure.document() + "\n")
+
+
+def _asks_for_json(arguments: list[str]) -> bool:
+    from itertools import pairwise
+
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    apart = ("-o", "json"), ("--output", "json")
+    together = {"-ojson", "--output=json"}
+    return any(pair in apart for pair in pairwise(options)) or not together.isdisjoint(options)
