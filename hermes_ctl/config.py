@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,3 +32,25 @@ class Node:
     use_proxy: bool = False
     home: Path | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """The node options as they were typed; what was not typed is None or False.
+
+    `key_file` is a path, or `-` for standard input; `timeout` is in seconds.
+    """
+
+    url: str | None = None
+    key_file: str | None = None
+    profile: str | None = None
+    context: str | None = None
+    timeout: float | None = None
+    ca_file: Path | None = None
+    insecure: bool = False
+    proxy: bool = False
+
+
+def environment() -> Mapping[str, str]:
+    """The process environment. The only reader of it: everything else is handed this mapping."""
+    return os.environ
