@@ -38,7 +38,7 @@ class Invocation:
 
 def option_section(options: list[Any], context: Context, formatter: HelpFormatter) -> None:
     """Write the options in sections, one per `rich_help_panel`, the command's own ones first."""
-    sections: dict[str, list[tuple[str, str]]] = {}
+    sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], OWN_OPTIONS: []}
     for option in options:
         record = option.get_help_record(context)
         if record is None:
@@ -46,8 +46,9 @@ def option_section(options: list[Any], context: Context, formatter: HelpFormatte
         title = "Arguments" if option.param_type_name == "argument" else OWN_OPTIONS
         sections.setdefault(getattr(option, "rich_help_panel", None) or title, []).append(record)
     for title, records in sections.items():
-        with formatter.section(title):
-            formatter.write_dl(records)
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 def ordered_help_names(command: AnyCommand, context: Context) -> list[str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from hermes_ctl import config
 from hermes_ctl.config import Node, NodeOptions
+from hermes_ctl.errors import ConfigurationError, UsageError
 
-LAB = "lab"
+if TYPE_CHECKING:
+    from hermes_ctl.lab.gateway import Lab
 
 
 def resolve(options: NodeOptions) -> Node:
@@ -18,6 +21,11 @@ def resolve(options: NodeOptions) -> Node:
     `ConfigurationError` where no node can be made of it.
     """
     environment = config.environment()
+    context = options.context
+    if context is None and options.url is None and not environment.get("HERMES_GATEWAY_URL"):
+        context = environment.get("HERMESCTL_CONTEXT")
+    if context == "lab" or (context or "").startswith("lab:"):
+        return _lab_node((context or "").partition(":")[2], options, environment)
     return config.resolve_node(options, environment=environment)
 
 
@@ -26,6 +34,11 @@ def resolve_all(names: Sequence[str], options: NodeOptions) -> list[Node]:
     without a name."""
     if not names:
         return [resolve(options)]
+    if options.url or options.context:
+        raise UsageError(
+            "nodes are named on the command line and by --url or --context as well",
+            hint="use one way or the other",
+        )
     return [resolve(_named(name, options)) for name in names]
 
 
@@ -33,3 +46,41 @@ def _named(name: str, options: NodeOptions) -> NodeOptions:
     if "://" in name:
         return replace(options, url=name)
     return replace(options, context=name)
+
+
+def _lab_node(name: str, options: NodeOptions, environment: Mapping[str, str]) -> Node:
+    """A lab as a node. It has its own address and keys; the other options count as ever."""
+    if options.url is not None:
+        raise UsageError("a lab has its own address", hint="leave --url or the lab out")
+    node = _running_lab(name, environment).profile_node(options.profile)
+    meant = config.resolve_node(
+        replace(options, context=None, url=node.url, profile=None), environment=environment
+    )
+    return replace(
+        node,
+        key=meant.key if options.key_file else node.key,
+        timeout=meant.timeout,
+        ca_file=meant.ca_file,
+        insecure=meant.insecure,
+        use_proxy=meant.use_proxy,
+    )
+
+
+def _running_lab(name: str, environment: Mapping[str, str]) -> Lab:
+    """The lab of that name; without one, the only lab that was brought up to stay."""
+    from hermes_ctl.lab import gateway
+
+    if name:
+        lab = gateway.find(name, environment)
+        if lab is not None:
+            return lab
+        raise ConfigurationError(
+            f"no lab named {name!r} is running", hint=f"hermesctl lab up --name {name}"
+        )
+    kept = [lab for lab in gateway.running(environment) if lab.state.kept]
+    if len(kept) == 1:
+        return kept[0]
+    if not kept:
+        raise ConfigurationError("no lab is running", hint="hermesctl lab up")
+    names = ", ".join(f"lab:{lab.name}" for lab in kept)
+    raise ConfigurationError(f"{len(kept)} labs are running", hint=f"name one of {names}")

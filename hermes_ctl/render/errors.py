@@ -67,9 +67,10 @@ def known(error: HermesctlError) -> Failure:
 
 def usage(message: str, *, command: str) -> Failure:
     """A command line that could not be read; `command` is the part of it that could."""
+    sentence = one_line(message).removeprefix("Invalid value: ").replace(": Value error, ", ": ")
     return Failure(
         kind="UsageError",
-        message=one_line(message).removeprefix("Invalid value: ").rstrip("."),
+        message=sentence.rstrip("."),
         exit_code=ExitCode.USAGE,
         hint=f"{command} --help",
     )
