@@ -104,33 +104,18 @@ def _outcome(arguments: list[str], invocation: Invocation) -> int | Failure:
     """The exit code of the command, or its failure. Raises BrokenPipeError for a closed output."""
     import signal
 
-    import typer
-
-    from hermes_ctl.cli.app import PROGRAM, root
+    from hermes_ctl.cli.app import run
     from hermes_ctl.errors import HermesctlError, Interrupted
     from hermes_ctl.render import errors
 
     try:
-        code = root().main(arguments, prog_name=PROGRAM, standalone_mode=False, obj=invocation)
-        return code if isinstance(code, int) else 0
-    except SystemExit as left:  # typer's own ways out: shell completion, and a pipe that closed
-        if isinstance(left.__context__, BrokenPipeError):
-            raise BrokenPipeError from left
-        return left.code if isinstance(left.code, int) else 1
+        return run(arguments, invocation)
     except errors.ClosedPipe as closed:
         raise BrokenPipeError from closed
     except _Terminated as terminated:
         return errors.known(Interrupted(terminated.number, "terminated"))
     except KeyboardInterrupt:
         return errors.known(Interrupted(signal.SIGINT, "interrupted"))
-    except typer.Abort as abort:
-        if isinstance(abort.__context__, KeyboardInterrupt):
-            return errors.known(Interrupted(signal.SIGINT, "interrupted"))
-        return errors.aborted()
-    except typer.TyperException as error:
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context is not None else PROGRAM
-        return errors.usage(error.format_message(), command=command)
     except HermesctlError as error:
         return errors.known(error)
     except Exception as error:

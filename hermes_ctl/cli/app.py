@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 import typer.main
 
-from hermes_ctl.cli.grammar import Group, as_command, group, option_section
+from hermes_ctl.cli.grammar import Group, Invocation, as_command, group, option_section
+from hermes_ctl.errors import Negative, UsageError
+from hermes_ctl.render.errors import ClosedPipe
 
 if TYPE_CHECKING:
     from typer._click import Command as AnyCommand
@@ -71,6 +74,41 @@ class Root(Group):
             with formatter.section(section):
                 formatter.write_dl(rows)
         option_section(self.get_params(ctx), ctx, formatter)
+
+
+class Aborted(Negative):
+    """A question of ours was answered with no, or not at all."""
+
+
+def run(arguments: Sequence[str], invocation: Invocation) -> int:
+    """Read the command line `arguments`, run its command, and return the exit code.
+
+    Raises `UsageError` for what cannot be read, `Aborted`, and whatever the command raises.
+    Notes in `invocation` how the results are to be shown as soon as that is known.
+    """
+    try:
+        code = root().main(
+            list(arguments), prog_name=PROGRAM, standalone_mode=False, obj=invocation
+        )
+    except SystemExit as left:  # typer's own ways out: shell completion, and a pipe that closed
+        if isinstance(left.__context__, BrokenPipeError):
+            raise ClosedPipe from left
+        code = left.code
+    except typer.Abort as abort:
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from abort
+        raise Aborted("aborted, nothing was done") from abort
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else PROGRAM
+        raise UsageError(_sentence(error), hint=f"{command} --help") from error
+    return code if isinstance(code, int) else 0
+
+
+def _sentence(error: typer.TyperException) -> str:
+    sentence = " ".join(error.format_message().split())
+    sentence = sentence.removeprefix("Invalid value: ").replace(": Value error, ", ": ")
+    return sentence.rstrip(".")
 
 
 def root() -> AnyCommand:

@@ -65,22 +65,6 @@ def known(error: HermesctlError) -> Failure:
     )
 
 
-def usage(message: str, *, command: str) -> Failure:
-    """A command line that could not be read; `command` is the part of it that could."""
-    sentence = one_line(message).removeprefix("Invalid value: ").replace(": Value error, ", ": ")
-    return Failure(
-        kind="UsageError",
-        message=sentence.rstrip("."),
-        exit_code=ExitCode.USAGE,
-        hint=f"{command} --help",
-    )
-
-
-def aborted() -> Failure:
-    """A question that was answered with no, or not at all."""
-    return Failure(kind="Aborted", message="aborted, nothing was done", exit_code=ExitCode.NO)
-
-
 def bug(error: Exception) -> Failure:
     """Anything that is not in the tree: ours to mend."""
     what = one_line(redact(f"{type(error).__name__}: {error}"), 300)
