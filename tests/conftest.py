@@ -9,6 +9,9 @@ import pytest
 from tests.faults.server import HermesServer
 
 
+pytest_plugins = ("tests.live.labs",)
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     """Asynchronous tests (`pytest.mark.anyio`) run on asyncio, as hermesctl does."""

@@ -121,11 +121,11 @@ class Lab:
     def is_running(self) -> bool:
         return self.state.supervisor.process() is not None
 
-    def requests(self, after: int = 0) -> list[dict[str, Any]]:
-        """What the provider received since request number `after`: see `model.Record`."""
-        answer = self._model("requests" + (f"?after={after}" if after else ""))
-        records: list[dict[str, Any]] = answer["requests"]
-        return records
+    def requests(self, *, after: int = 0, purpose: str | None = None) -> list[dict[str, Any]]:
+        """What the provider received after request number `after`, as `model.Record` has it:
+        all of it, or with `purpose="chat"` only what was asked for a user."""
+        answer = self._model(f"requests?after={after}")
+        return [one for one in answer["requests"] if purpose in (None, one["purpose"])]
 
     def behave(self, **change: object) -> None:
         """Change how the model behaves (see `model.Behaviour`); no arguments reset it."""

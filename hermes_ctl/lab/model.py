@@ -33,7 +33,7 @@ from urllib.parse import parse_qs, urlsplit
 from hermes_ctl.clock import now
 from hermes_ctl.errors import UsageError
 from hermes_ctl.lab.reply import Reply
-from hermes_ctl.lab.script import Turn, answer, text_of
+from hermes_ctl.lab.script import Turn, answer, purpose_of, text_of
 
 DEFAULT_MODEL = "lab-model"
 OTHER_MODEL = "lab-other"
@@ -80,7 +80,8 @@ class Behaviour:
 class Record:
     """One request as the provider received it.
 
-    `number` counts from 1; `user` is the last user message, `last` the last message of any role
+    `number` counts from 1; `purpose` is `chat`, `title` or `review` (see `script.purpose_of`), or
+    `probe` for whatever is no chat completion; `user` is the last user message, `last` the last message of any role
     (a tool result, a steer), both cut; `authorization` says whether that header was there, its
     value is never kept; `parameters` are the other top-level scalars and objects of the body.
     """
@@ -89,6 +90,7 @@ class Record:
     time: str
     method: str
     path: str
+    purpose: str
     headers: Mapping[str, str]
     authorization: bool
     model: str | None = None
@@ -205,13 +207,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._error(400, "the body is not a JSON object")
             return
         self.server.received(lambda number: self._record(number, request))
-        if urlsplit(self.path).path.removeprefix("/v1") != "/chat/completions":
+        if not self._is_chat():
             self._error(404, f"the lab's model has no {self.path}")
             return
         try:
             self._chat(request)
         except (_ClientGone, ConnectionError):
             self.close_connection = True
+
+    def _is_chat(self) -> bool:
+        return urlsplit(self.path).path.removeprefix("/v1") == "/chat/completions"
 
     def _change_behaviour(self, change: object) -> None:
         try:
@@ -291,6 +296,7 @@ class _Handler(BaseHTTPRequestHandler):
             time=now().isoformat(),
             method=self.command,
             path=self.path,
+            purpose=purpose_of(request) if self._is_chat() else "probe",
             headers=headers,
             authorization=authorization,
             model=model if isinstance(model, str) else None,

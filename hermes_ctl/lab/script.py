@@ -12,7 +12,7 @@ prompt works with a real model (the checklists use these):
 
 A prompt that holds directives in double brackets obeys those alone, in the order they stand:
 
-    [[say TEXT]]              text, a few words at a time
+    [[say TEXT]]              text, a few characters at a time
     [[count N every 200ms]]   1 to N, one number a line (`every ...` may be left out: 200 ms)
     [[words N]]               N different words, without a pause
     [[size 50MB]]             that much text in distinct lines, without a pause (B, kB, MB)
@@ -104,11 +104,10 @@ class Turn:
 
 
 def spoken(text: str, *, reasoning: bool = False) -> Iterator[Piece]:
-    """`text` in at most some twenty chunks of whole words, so that a long one is not slow."""
-    words = re.findall(r"\s*\S+\s*", text)
-    step = max(2, -(-len(words) // 20))
-    for start in range(0, len(words), step):
-        yield Piece("".join(words[start : start + step]), reasoning=reasoning)
+    """`text` in chunks of a few characters, at most some twenty, so that a long one is not slow."""
+    step = max(4, -(-len(text) // 20))
+    for start in range(0, len(text), step):
+        yield Piece(text[start : start + step], reasoning=reasoning)
 
 
 def counted(first: int, last: int, every: float) -> Iterator[Piece]:
@@ -326,22 +325,38 @@ def _small_talk(text: str, earlier: Sequence[str]) -> str:
 # -- requests that Hermes makes for itself --------------------------------------------------------
 
 
-def auxiliary_answer(
-    request: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]
-) -> str | None:
-    """The answer to a request in which Hermes asks for itself, None for any other.
-
-    Session titles (0.19: plain text; 0.20 and later: JSON) and the review of a flagged command in
-    `smart` mode, which is passed on to the human.
+def purpose_of(request: Mapping[str, Any]) -> str:
+    """What Hermes wants: `chat` for a user, or for itself a `title` of a session (0.19 asks for
+    text, later releases for JSON) or the `review` of a flagged command (approvals in smart mode).
     """
+    system = _system_text(request)
     if request.get("tools"):
-        return None
-    system = " ".join(text_of(m.get("content")) for m in messages if m.get("role") == "system")
+        return "chat"
     if "APPROVE, DENY, or ESCALATE" in system:
-        return "ESCALATE"
+        return "review"
     if "name chat sessions" in system or "descriptive title" in system:
-        return json.dumps({"title": "Lab run"}) if "JSON" in system else "Lab run"
+        return "title"
+    return "chat"
+
+
+def auxiliary_answer(request: Mapping[str, Any]) -> str | None:
+    """The answer to what Hermes asks for itself (a review passes the command on to the human);
+    None for a chat."""
+    purpose = purpose_of(request)
+    if purpose == "review":
+        return "ESCALATE"
+    if purpose == "title":
+        return json.dumps({"title": "Lab run"}) if "JSON" in _system_text(request) else "Lab run"
     return None
+
+
+def _system_text(request: Mapping[str, Any]) -> str:
+    return " ".join(text_of(m.get("content")) for m in _messages(request) if m["role"] == "system")
+
+
+def _messages(request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    messages = request.get("messages") or []
+    return [{"role": None, **message} for message in messages if isinstance(message, dict)]
 
 
 def answer(request: Mapping[str, Any]) -> Turn:
@@ -349,11 +364,10 @@ def answer(request: Mapping[str, Any]) -> Turn:
 
     Raises `UsageError` for a directive that does not exist or cannot be read.
     """
-    messages = [m for m in request.get("messages") or [] if isinstance(m, dict)]
-    auxiliary = auxiliary_answer(request, messages)
+    auxiliary = auxiliary_answer(request)
     if auxiliary is not None:
         return Turn((partial(spoken, auxiliary),))
-    instruction = last_instruction(messages)
+    instruction = last_instruction(_messages(request))
     try:
         turns = (
             scripted_turns(instruction.text)
