@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141
     except OSError as error:
         _abandon_output()
-        sys.stderr.write(f"error: standard output cannot be written: {error.strerror}\n")
+        sys.stderr.write(f"error: the output cannot be written: {error.strerror}\n")
         return 3
     return code
 
@@ -64,7 +64,7 @@ def _run(arguments: list[str]) -> int:
 
     invocation = Invocation()
     with ExitStack() as signals:
-        for restore in _terminating_signals():
+        for restore in _ending_signals():
             signals.callback(restore)
         outcome = _outcome(arguments, invocation)
     if isinstance(outcome, int):
@@ -73,7 +73,7 @@ def _run(arguments: list[str]) -> int:
     return outcome.exit_code
 
 
-class _Terminated(BaseException):
+class _Signalled(BaseException):
     """A signal that ends the process, as an exception, so that clean-up on the way out runs."""
 
     def __init__(self, number: int) -> None:
@@ -81,44 +81,46 @@ class _Terminated(BaseException):
         self.number = number
 
 
-def _terminating_signals() -> Iterator[Callable[[], object]]:
-    """Turn SIGTERM and SIGHUP into exceptions; yields what undoes it.
+def _ending_signals() -> Iterator[Callable[[], object]]:
+    """Turn SIGINT, SIGTERM and SIGHUP into exceptions; yields what undoes it.
 
-    A signal that the parent ignores (nohup) stays ignored.
+    A signal that the parent ignores (nohup) stays ignored. `cli.loop` has its own way with them.
     """
     import signal
     import threading
     from functools import partial
 
-    def terminate(number: int, _frame: object) -> None:
-        raise _Terminated(number)
+    def end(number: int, _frame: object) -> None:
+        raise _Signalled(number)
 
     if threading.current_thread() is not threading.main_thread():
         return
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:
-            yield partial(signal.signal, number, signal.signal(number, terminate))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            yield partial(signal.signal, number, signal.signal(number, end))
 
 
 def _outcome(arguments: list[str], invocation: Invocation) -> int | Failure:
     """The exit code of the command, or its failure. Raises BrokenPipeError for a closed output."""
-    import signal
+    import errno
 
     from hermes_ctl.cli.app import run
-    from hermes_ctl.errors import HermesctlError, Interrupted
+    from hermes_ctl.errors import HermesctlError
     from hermes_ctl.render import errors
 
     try:
         return run(arguments, invocation)
     except errors.ClosedPipe as closed:
         raise BrokenPipeError from closed
-    except _Terminated as terminated:
-        return errors.known(Interrupted(terminated.number, "terminated"))
-    except KeyboardInterrupt:
-        return errors.known(Interrupted(signal.SIGINT, "interrupted"))
+    except _Signalled as signalled:
+        from hermes_ctl.cli.loop import interrupted
+
+        return errors.known(interrupted(signalled.number))
     except HermesctlError as error:
         return errors.known(error)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise
         return errors.bug(error)
 
 

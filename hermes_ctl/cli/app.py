@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 import typer.main
 
-from hermes_ctl.cli.grammar import Group, Invocation, as_command, group, option_section
+from hermes_ctl.cli.grammar import PROGRAM, Group, Invocation, as_command, group, option_section
 from hermes_ctl.errors import Negative, UsageError
 from hermes_ctl.render.errors import ClosedPipe
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from typer._click import Command as AnyCommand
     from typer._click import Context, HelpFormatter
 
-PROGRAM = "hermesctl"
 HELP = "Learn whether a Hermes Agent node may take work, put work on it, and gate its upgrades."
 EPILOG = (
     "Exit codes: 0 yes, 1 no, 2 usage, 3 undetermined, 4 authentication, 5 not found, 6 refused, "
@@ -84,7 +83,7 @@ def run(arguments: Sequence[str], invocation: Invocation) -> int:
     """Read the command line `arguments`, run its command, and return the exit code.
 
     Raises `UsageError` for what cannot be read, `Aborted`, and whatever the command raises.
-    Notes in `invocation` how the results are to be shown as soon as that is known.
+    Notes in `invocation` what was understood, and how results are to be shown, once known.
     """
     try:
         code = root().main(
@@ -95,13 +94,9 @@ def run(arguments: Sequence[str], invocation: Invocation) -> int:
             raise ClosedPipe from left
         code = left.code
     except typer.Abort as abort:
-        if isinstance(abort.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from abort
         raise Aborted("aborted, nothing was done") from abort
     except typer.TyperException as error:
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context is not None else PROGRAM
-        raise UsageError(_sentence(error), hint=f"{command} --help") from error
+        raise UsageError(_sentence(error), hint=f"{invocation.command} --help") from error
     return code if isinstance(code, int) else 0
 
 

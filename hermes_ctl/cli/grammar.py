@@ -21,19 +21,28 @@ if TYPE_CHECKING:
 
     Function = Callable[..., int | None]
 
+PROGRAM = "hermesctl"
 OWN_OPTIONS = "Options"
 
 
 class Invocation:
     """What one call of `hermesctl` turned out to be: the context object of typer.
 
-    `view` is how its results are to be shown, None as long as the arguments are not parsed.
+    `command` is as much of it as was understood (`hermesctl skills list`), `view` how its results
+    are to be shown, None as long as the arguments are not parsed.
     """
 
-    __slots__ = ("view",)
+    __slots__ = ("command", "view")
 
     def __init__(self) -> None:
+        self.command = PROGRAM
         self.view: View | None = None
+
+    @classmethod
+    def note(cls, context: Context) -> None:
+        """Remember that the command of `context` was recognised."""
+        if isinstance(context.obj, cls):
+            context.obj.command = context.command_path
 
 
 def option_section(options: list[Any], context: Context, formatter: HelpFormatter) -> None:
@@ -63,6 +72,10 @@ class Command(typer.core.TyperCommand):
     def get_help_option_names(self, ctx: Context) -> list[str]:
         return ordered_help_names(self, ctx)
 
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        Invocation.note(ctx)
+        return super().parse_args(ctx, args)
+
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         option_section(self.get_params(ctx), ctx, formatter)
 
@@ -74,6 +87,7 @@ class Group(typer.core.TyperGroup):
         return ordered_help_names(self, ctx)
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        Invocation.note(ctx)
         if not args and not self.invoke_without_command and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             raise typer.Exit(0)

@@ -56,16 +56,17 @@ def run(
     except HermesctlError as failure:
         if watch.cancelled_by is None:
             raise
-        raise _interrupted(watch.cancelled_by, failure) from failure
+        raise interrupted(watch.cancelled_by, failure) from failure
     except BaseExceptionGroup as group:
         raise _first(group) from group
     else:
         if watch.cancelled_by is None:
             return result
-    raise _interrupted(watch.cancelled_by)
+    raise interrupted(watch.cancelled_by)
 
 
-def _interrupted(number: int, failure: HermesctlError | None = None) -> Interrupted:
+def interrupted(number: int, failure: HermesctlError | None = None) -> Interrupted:
+    """What a command raises that a signal ended, and whose clean-up raised `failure`."""
     word = _WORDS[signal.Signals(number)]
     if failure is None:
         return Interrupted(number, word)

@@ -153,7 +153,7 @@ class Screen:
         except BrokenPipeError as error:
             raise ClosedPipe from error
         except OSError as error:
-            raise Undetermined(f"standard output cannot be written: {error.strerror}") from error
+            raise Undetermined(f"the output cannot be written: {error.strerror}") from error
 
     def line(self, text: str) -> None:
         """One or more lines of result for people, made visible and redacted."""

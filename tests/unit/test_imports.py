@@ -84,14 +84,15 @@ def all_imports() -> tuple[Import, ...]:
         Import(path.relative_to(PACKAGE).as_posix(), node.lineno, module)
         for path in SOURCES
         for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Import | ast.ImportFrom)
         for module in modules_of(node)
     )
 
 
-def modules_of(node: ast.AST) -> Iterator[str]:
+def modules_of(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
+    else:
         assert node.level == 0, "relative imports hide where they point"
         if node.module == "hermes_ctl":
             yield from (f"hermes_ctl.{alias.name}" for alias in node.names)
@@ -148,6 +149,7 @@ def test_private_names_of_typer_are_types_only() -> None:
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for path in SOURCES
         for node in executed(tree_of(path))
+        if isinstance(node, ast.Import | ast.ImportFrom)
         for module in modules_of(node)
         if module.startswith("typer._")
     ]
