@@ -1,0 +1,199 @@
+"""The report of a check, and the one place that decides its verdict and exit code.
+
+This is the published document `hermesctl.check/1`. Its JSON Schema is `schema()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hermes_ctl.errors import ExitCode
+
+SCHEMA = "hermesctl.check/1"
+
+
+class Status(StrEnum):
+    """How a step came out. `unknown`: it could not be told; a step that crashed is `unknown`."""
+
+    PASS = "pass"
+    WARN = "warn"
+    FAIL = "fail"
+    SKIP = "skip"
+    UNKNOWN = "unknown"
+
+
+class Severity(StrEnum):
+    """`required` decides the verdict; `advisory` is reported and decides nothing."""
+
+    REQUIRED = "required"
+    ADVISORY = "advisory"
+
+
+class Verdict(StrEnum):
+    READY = "ready"
+    NOT_READY = "not_ready"
+    UNDETERMINED = "undetermined"
+
+
+EXIT_CODE_OF = {
+    Verdict.READY: ExitCode.YES,
+    Verdict.NOT_READY: ExitCode.NO,
+    Verdict.UNDETERMINED: ExitCode.UNDETERMINED,
+}
+
+
+class ReportModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+class Evidence(ReportModel):
+    """One thing that was seen: where (`GET /health`, `hermes --version`, a file), and what."""
+
+    source: str
+    value: str
+
+
+class Step(ReportModel):
+    """One step of the checklist, settled."""
+
+    number: int
+    id: str
+    title: str
+    status: Status
+    severity: Severity = Severity.REQUIRED
+    summary: str
+    expected: str | None = None
+    observed: str | None = None
+    evidence: list[Evidence] = []
+    fix: list[str] = Field(default=[], description="Commands or sentences that mend it")
+    blocked_by: str | None = Field(default=None, description="Id of the step that prevented this")
+    attempts: int = 1
+    duration_s: float = 0.0
+
+
+class Tool(ReportModel):
+    name: Literal["hermesctl"] = "hermesctl"
+    version: str
+
+
+class NodeDescription(ReportModel):
+    name: str
+    url: str = Field(description="Without secrets")
+    profile: str | None = None
+    hermes_version: str | None = None
+
+
+class ChecklistDescription(ReportModel):
+    name: str
+    release: str = Field(description="PEP 440 specifier of the reviewed release")
+    sha256: str
+
+
+class Counts(ReportModel):
+    passed: int = Field(default=0, alias="pass")
+    warn: int = 0
+    fail: int = 0
+    skip: int = 0
+    unknown: int = 0
+
+
+class Cost(ReportModel):
+    """What the check spent on the node's model provider."""
+
+    runs: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Timings(ReportModel):
+    """Seconds, None where the check did not measure it."""
+
+    first_event_s: float | None = None
+    run_s: float | None = None
+    stop_to_stopping_s: float | None = None
+    stop_to_cancelled_s: float | None = None
+    poll_s: float | None = None
+
+
+class Shape(ReportModel):
+    """What one route answered: status code, media type, and each JSON path with its types."""
+
+    status: int
+    content_type: str
+    paths: dict[str, list[str]] = {}
+
+
+class Contract(ReportModel):
+    """The node's wire contract as it was seen. `shapes` is keyed `METHOD /route STATUS`."""
+
+    features: dict[str, Any] = {}
+    endpoints: dict[str, str] = {}
+    shapes: dict[str, Shape] = {}
+    events: dict[str, dict[str, list[str]]] = {}
+
+
+class Report(ReportModel):
+    """One check of one node."""
+
+    schema_: Literal["hermesctl.check/1"] = Field(default="hermesctl.check/1", alias="schema")
+    tool: Tool
+    node: NodeDescription
+    checklist: ChecklistDescription
+    started_at: datetime
+    duration_s: float
+    verdict: Verdict
+    exit_code: int
+    interrupted: bool = False
+    counts: Counts
+    cost: Cost = Cost()
+    steps: list[Step]
+    timings: Timings = Timings()
+    contract: Contract = Contract()
+
+    def step(self, step_id: str) -> Step:
+        """The step of that id. Raises KeyError where the checklist has none."""
+        for step in self.steps:
+            if step.id == step_id:
+                return step
+        raise KeyError(step_id)
+
+    def document(self) -> dict[str, Any]:
+        """The report as plain JSON values, as it is published."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of the report."""
+    document = Report.model_json_schema(by_alias=True, mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **document}
+
+
+def decide(steps: Iterable[Step], *, strict: bool = False) -> Verdict:
+    """design.md, section 3: `ready` when no required step is fail or unknown, `not_ready` when one
+    failed, `undetermined` otherwise.
+
+    A required step that another one blocked was not settled, so it counts as unknown. `strict` lets
+    nothing be skipped: a skipped required step counts as unknown too.
+    """
+    undetermined = False
+    for step in steps:
+        if step.severity is not Severity.REQUIRED:
+            continue
+        if step.status is Status.FAIL:
+            return Verdict.NOT_READY
+        unsettled = step.status is Status.SKIP and (strict or step.blocked_by is not None)
+        undetermined = undetermined or unsettled or step.status is Status.UNKNOWN
+    return Verdict.UNDETERMINED if undetermined else Verdict.READY
+
+
+def count(steps: Iterable[Step]) -> Counts:
+    counts = Counts()
+    for step in steps:
+        name = "passed" if step.status is Status.PASS else step.status.value
+        setattr(counts, name, getattr(counts, name) + 1)
+    return counts

@@ -1,0 +1,96 @@
+"""Step 4: the key opens, and nothing else does."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from functools import partial
+
+from hermes_ctl.api.answers import Answer
+from hermes_ctl.checks.model import Status
+from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
+from hermes_ctl.checks.subject import Subject
+from hermes_ctl.secrets import Secret
+
+_ROUTE = "/v1/models"
+
+
+async def probe(subject: Subject) -> Finding:
+    """`/health` needs no key, so it passes with any (wire.md, 0.11): an authenticated route is asked
+    with the key, without one and with a wrong one; the latter two must be 401."""
+    wrong = Secret(f"wrong-{secrets.token_urlsafe(24)}", "made up by hermesctl")
+    request = subject.client.request
+    health, own, without, other = await asyncio.gather(
+        request("GET", "/health"),
+        subject.get(_ROUTE),
+        request("GET", _ROUTE, key=None),
+        request("GET", _ROUTE, key=wrong),
+    )
+    trail = Trail()
+    for label, answer in (
+        ("GET /health with the key", health),
+        (f"GET {_ROUTE} with the key", own),
+        (f"GET {_ROUTE} without a key", without),
+        (f"GET {_ROUTE} with a wrong key", other),
+    ):
+        trail.add(label, answer.status)
+    problems, fixes = _problems(subject, health, own, without, other)
+    finding = partial(
+        Finding,
+        expected="200 with the key; 401 without one and with a wrong one",
+        observed=f"{own.status} with the key, {without.status} without, {other.status} with a wrong one",
+        evidence=trail(),
+    )
+    if problems:
+        return finding(Status.FAIL, "; ".join(problems), fix=tuple(fixes))
+    if subject.node.key_findings:
+        return finding(
+            Status.WARN,
+            f"key accepted, but {subject.node.key_findings[0]}",
+            fix=("openssl rand -hex 32 makes a strong one",),
+        )
+    return finding(Status.PASS, "key accepted; no key and a wrong key refused with 401")
+
+
+def _problems(
+    subject: Subject, health: Answer, own: Answer, without: Answer, other: Answer
+) -> tuple[list[str], list[str]]:
+    problems: list[str] = []
+    fixes: list[str] = []
+    if health.status != 200:
+        problems.append(f"GET /health answers {health.status}")
+    if own.status in (401, 403):
+        if subject.node.key is None:
+            problems.append("the node wants a key and none is configured here")
+            fixes.append("hermesctl config explain shows where a key is looked for")
+        else:
+            problems.append(
+                f"the key was refused ({own.status}); it came from {subject.node.key.source}"
+            )
+            fixes.append("give the node's API_SERVER_KEY: hermesctl config explain")
+    elif own.status != 200:
+        problems.append(f"GET {_ROUTE} answers {own.status} with the key")
+    for answer, what in ((without, "without a key"), (other, "with a wrong key")):
+        if answer.status == 200:
+            problems.append(f"anyone gets in {what}")
+            fixes.append("set API_SERVER_KEY on the node and restart: hermes gateway restart")
+        elif answer.status not in (401, 403):
+            problems.append(f"GET {_ROUTE} answers {answer.status} {what}, not 401")
+    return problems, list(dict.fromkeys(fixes))
+
+
+PROBE = Probe(
+    name="auth",
+    title="Authentication",
+    proves=(
+        "The configured key is accepted on a route that needs one, and that route refuses no key and "
+        "a wrong key with 401. GET /health alone proves nothing: it needs no key."
+    ),
+    causes=(
+        Cause("the key was refused", "hermesctl config explain; it must equal API_SERVER_KEY"),
+        Cause("anyone gets in", "set API_SERVER_KEY on the node, hermes gateway restart"),
+        Cause("a named profile refuses the key", "each profile has a key of its own"),
+        Cause("weak key", "openssl rand -hex 32; below 16 characters the port stays closed"),
+    ),
+    settle=probe,
+)

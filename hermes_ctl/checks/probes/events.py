@@ -1,0 +1,143 @@
+"""Step 6: the event route sends valid Server-Sent Events, as they happen, to the end."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hermes_ctl.checks.model import Status
+from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
+from hermes_ctl.checks.subject import Subject
+from hermes_ctl.checks.transcript import Transcript
+from hermes_ctl.errors import FrameTooLarge
+from hermes_ctl.text import one_line
+
+_SPREAD_TO_JUDGE = 0.5
+"""Seconds between the first and the last event's own time below which buffering cannot be told."""
+
+_HELD_BACK = 0.2
+"""Events that arrive within this part of the time they took to happen were held back."""
+
+_NO_BUFFERING = (
+    "switch off response buffering for this route in the proxy (nginx: proxy_buffering off)"
+)
+
+
+async def probe(subject: Subject) -> Finding:
+    """Content type, every frame, the terminal event last, the closing comment, and when it came."""
+    canary = await subject.canary()
+    trail = _trail(canary)
+    finding = partial(
+        Finding,
+        expected="text/event-stream, JSON frames, a terminal event last, then a closing comment",
+        observed=_observed(canary),
+        evidence=trail(),
+    )
+    error = canary.stream_error
+    if isinstance(error, FrameTooLarge):
+        return finding(Status.FAIL, error.message, fix=("find out which tool or model sends it",))
+    if canary.broken:
+        first = canary.broken[0]
+        return finding(
+            Status.FAIL,
+            f"{len(canary.broken)} frame{'s' * (len(canary.broken) > 1)} cannot be read: {first.problem}",
+            fix=("something between here and the node changes the stream: ask the node directly",),
+        )
+    if canary.terminal_event is None:
+        return finding(Status.FAIL, _cut(canary), fix=("check proxies and their idle timeouts",))
+    if canary.events[-1] is not canary.terminal_event:
+        return finding(
+            Status.FAIL, f"{canary.events[-1].name} came after {canary.terminal_event.name}"
+        )
+    if _held_back(canary):
+        return finding(
+            Status.FAIL,
+            f"held back: events of {_happened(canary):.1f} s arrived within {_arrived(canary):.1f} s",
+            fix=(_NO_BUFFERING,),
+        )
+    if not canary.closed:
+        return finding(
+            Status.WARN,
+            "complete, but without the closing comment",
+            fix=("a proxy may cut the stream at its end; polling is not affected",),
+        )
+    return finding(Status.PASS, _summary(canary))
+
+
+def _summary(canary: Transcript) -> str:
+    first = canary.events[0].arrived - canary.submitted
+    largest = max(event.size for event in canary.events)
+    return (
+        f"{len(canary.events)} frames, largest {largest:,} B, "
+        f"first after {first:.2f} s, closed properly"
+    )
+
+
+def _observed(canary: Transcript) -> str:
+    kind = canary.head.get("content-type", "no stream")
+    last = canary.events[-1].name if canary.events else "none"
+    closing = "closing comment" if canary.closed else "no closing comment"
+    return f"{kind}, {len(canary.events)} events, last {one_line(last, 60)}, {closing}"
+
+
+def _trail(canary: Transcript) -> Trail:
+    trail = Trail()
+    source = "GET /v1/runs/{run_id}/events"
+    trail.add(source, _observed(canary))
+    names: dict[str, int] = {}
+    for event in canary.events:
+        names[event.name] = names.get(event.name, 0) + 1
+    trail.add(
+        source, ", ".join(f"{one_line(n, 60)} × {c}" for n, c in names.items()) or "no events"
+    )
+    if canary.broken:
+        trail.add(source, one_line(canary.broken[0].raw, 120))
+    if canary.stream_error:
+        trail.add(source, canary.stream_error.message)
+    if len(canary.events) > 1:
+        trail.add(
+            "event timestamps",
+            f"{_happened(canary):.2f} s, arrived within {_arrived(canary):.2f} s",
+        )
+    return trail
+
+
+def _cut(canary: Transcript) -> str:
+    if canary.stream_error is not None and not canary.events:
+        return canary.stream_error.message
+    after = f"after {len(canary.events)} event{'s' * (len(canary.events) != 1)}"
+    partial_frame = (
+        f", in the middle of a frame ({canary.remainder:,} B)" if canary.remainder else ""
+    )
+    return f"the stream ended {after} without a terminal event{partial_frame}"
+
+
+def _happened(canary: Transcript) -> float:
+    times = [event.timestamp for event in canary.events if event.timestamp is not None]
+    return max(times) - min(times) if times else 0.0
+
+
+def _arrived(canary: Transcript) -> float:
+    return canary.events[-1].arrived - canary.events[0].arrived
+
+
+def _held_back(canary: Transcript) -> bool:
+    happened = _happened(canary)
+    return happened >= _SPREAD_TO_JUDGE and _arrived(canary) < happened * _HELD_BACK
+
+
+PROBE = Probe(
+    name="events",
+    title="Event stream",
+    proves=(
+        "GET /v1/runs/{run_id}/events is text/event-stream, every frame parses, the terminal event "
+        "comes last, the closing comment follows, and events arrive as they happen."
+    ),
+    causes=(
+        Cause("the stream ends in the middle", "proxy idle timeout below 90 s: raise it"),
+        Cause("held back", _NO_BUFFERING),
+        Cause("frames cannot be read", "a proxy rewrites or compresses: ask the node directly"),
+        Cause("a second reader stole events", "one reader for each stream: close the other"),
+    ),
+    settle=probe,
+    needs_runs=True,
+)

@@ -1,0 +1,96 @@
+"""Step 7: polling gives the same terminal output as the stream, and it is a real answer."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hermes_ctl.api.models import Run
+from hermes_ctl.checks.model import Status
+from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
+from hermes_ctl.checks.subject import Subject
+from hermes_ctl.text import one_line
+
+_PROVIDER = "look at the model, its provider and its key on the node: hermes doctor"
+
+
+async def probe(subject: Subject) -> Finding:
+    """The terminal event's output against the polled one; joined deltas prove nothing (wire.md,
+    0.4). The token that was asked for, and tokens spent: a failed turn can call itself completed."""
+    canary = await subject.canary()
+    trail = Trail()
+    run, event = canary.final, canary.terminal_event
+    streamed = event.data.get("output") if event else None
+    trail.add("event " + (event.name if event else "missing"), one_line(str(streamed), 120))
+    if run is None:
+        why = canary.poll_error.message if canary.poll_error else _late(subject)
+        return Finding(
+            Status.FAIL, why, expected="a terminal state", observed=why, evidence=trail()
+        )
+    trail.add(
+        "GET /v1/runs/{run_id}",
+        f"{run.status}, {run.tokens} tokens, {one_line(str(run.output or run.error), 120)}",
+    )
+    finding = partial(
+        Finding,
+        expected="completed, the streamed output again, the token in it, tokens above 0",
+        observed=f"{run.status}, {len(run.output or ''):,} characters, {run.tokens} tokens",
+        evidence=trail(),
+    )
+    if run.status != "completed":
+        return finding(
+            Status.FAIL,
+            f"the run {run.status}: {one_line(str(run.error or 'no reason given'), 160)}",
+            fix=(_PROVIDER,),
+        )
+    if not (run.output or "").strip() or not run.tokens:
+        return finding(
+            Status.FAIL,
+            f"completed with {len(run.output or '')} characters and {run.tokens} tokens: "
+            "a failed turn that calls itself completed",
+            fix=(_PROVIDER,),
+        )
+    if event is not None and "output" in event.data and streamed != run.output:
+        return finding(
+            Status.FAIL,
+            f"polled output differs from the streamed one: {_difference(str(streamed), run)}",
+            fix=("something changes answers on the way, or two gateways answer in turn",),
+        )
+    if subject.canary_token not in (run.output or ""):
+        return finding(
+            Status.FAIL,
+            f"the answer is not the one asked for: {one_line(run.output or '', 100)!r}",
+            fix=(_PROVIDER,),
+        )
+    compared = "same output" if event is not None else "output"
+    return finding(
+        Status.PASS,
+        f"{compared} ({len(run.output or ''):,} characters), token returned, {run.tokens:,} tokens",
+    )
+
+
+def _late(subject: Subject) -> str:
+    return f"the run had no terminal state after {subject.checklist.canary.deadline:g} s"
+
+
+def _difference(streamed: str, run: Run) -> str:
+    return f"{one_line(run.output or '', 50)!r} instead of {one_line(streamed, 50)!r}"
+
+
+PROBE = Probe(
+    name="polling",
+    title="Polled output",
+    proves=(
+        "GET /v1/runs/{run_id} ends at completed with the very output of the terminal event, the "
+        "random word that was asked for is in it, and tokens were spent: the model answers."
+    ),
+    causes=(
+        Cause("completed with empty output or no tokens", _PROVIDER),
+        Cause(
+            "the run failed",
+            "its error tells whose fault: a 401 in it is Hermes' key to its provider",
+        ),
+        Cause("outputs differ", "two gateways behind one address, or a proxy that changes answers"),
+    ),
+    settle=probe,
+    needs_runs=True,
+)

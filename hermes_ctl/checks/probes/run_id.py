@@ -1,0 +1,98 @@
+"""Step 5: one run, one identifier, everywhere."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hermes_ctl.api.models import RunAccepted, parse
+from hermes_ctl.checks.model import Status
+from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
+from hermes_ctl.checks.subject import Subject
+from hermes_ctl.checks.transcript import Transcript
+from hermes_ctl.text import one_line
+
+
+async def probe(subject: Subject) -> Finding:
+    """The 202's id in the status and in every event; the same idempotency key gives the same id
+    where the node advertises that."""
+    canary = await subject.canary()
+    run_id = canary.run_id
+    trail = Trail()
+    trail.add("POST /v1/runs", f"{canary.answer.status} {run_id}")
+    others = _other_ids(canary)
+    for source, value in others:
+        trail.add(source, value)
+    replayed = _replayed_id(subject)
+    if replayed is not None:
+        trail.add("POST /v1/runs again, same Idempotency-Key", replayed)
+    polled = canary.final.run_id if canary.final else None
+    trail.add("GET /v1/runs/{run_id}", polled or canary.poll_error or "not terminal in time")
+    finding = partial(
+        Finding,
+        expected="202, and one id in the answer, the status and every event",
+        observed="; ".join(f"{value} in {source}" for source, value in others)
+        or f"{run_id} everywhere",
+        evidence=trail(),
+    )
+    if others:
+        source, value = others[0]
+        return finding(
+            Status.FAIL,
+            f"the id changes: {one_line(value, 60)} in {source}, {one_line(run_id, 60)} in the answer",
+            fix=(
+                "a proxy mixes answers up, or two gateways answer in turn: ask the node directly",
+            ),
+        )
+    if replayed not in (None, run_id):
+        return finding(
+            Status.FAIL,
+            f"the same Idempotency-Key made a second run: {one_line(str(replayed), 60)}",
+            fix=("do not retry submissions on this node: it would do the work twice",),
+        )
+    if polled is None and not canary.events:
+        return finding(Status.UNKNOWN, f"{run_id} was accepted and never seen again")
+    if canary.answer.status != 202:
+        return finding(
+            Status.WARN, f"{run_id} is stable, but was answered with {canary.answer.status}"
+        )
+    places = f"the answer, the status and all {len(canary.events)} events"
+    same = ", and again for the same idempotency key" if replayed else ""
+    return finding(Status.PASS, f"{run_id} in {places}{same}")
+
+
+def _other_ids(canary: Transcript) -> list[tuple[str, str]]:
+    """(where, id) wherever another id than the accepted one was seen."""
+    found: dict[str, str] = {}
+    if canary.final is not None and canary.final.run_id != canary.run_id:
+        found["the status"] = canary.final.run_id
+    for event in canary.events:
+        if event.run_id != canary.run_id:
+            found.setdefault(f"event {event.name}", str(event.run_id or "none"))
+    return list(found.items())
+
+
+def _replayed_id(subject: Subject) -> str | None:
+    answer = subject.replay
+    if answer is None:
+        return None
+    if answer.status != 202:
+        return f"status {answer.status}"
+    return parse(RunAccepted, answer.json(), answer).run_id
+
+
+PROBE = Probe(
+    name="run-id",
+    title="Run identifier",
+    proves=(
+        "A run that was accepted with 202 keeps its identifier: the answer, the polled status and "
+        "every event carry the same one, and a repeated submission under one idempotency key gives "
+        "it again where the node advertises that."
+    ),
+    causes=(
+        Cause("ids differ", "two gateways behind one address, or a proxy that caches"),
+        Cause("a second run for the same idempotency key", "do not retry submissions on this node"),
+        Cause("the node is busy or at capacity", "check again when it is idle, or --allow-busy"),
+    ),
+    settle=probe,
+    needs_runs=True,
+)

@@ -1,0 +1,377 @@
+"""Drives the probes of a checklist over one node, and adds their findings up to a report.
+
+It yields typed events as steps start and settle; whoever renders observes them. Whatever ends the
+check, the runs it started are stopped and the report is complete, all steps in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hermes_ctl import __version__, clock
+from hermes_ctl.api.answers import Answer
+from hermes_ctl.api.client import Client
+from hermes_ctl.checks.checklist import Checklist, StepEntry
+from hermes_ctl.checks.model import (
+    EXIT_CODE_OF,
+    ChecklistDescription,
+    Evidence,
+    NodeDescription,
+    Report,
+    Status,
+    Step,
+    Tool,
+    count,
+    decide,
+)
+from hermes_ctl.checks.probe import Blocked, Finding, Probe
+from hermes_ctl.checks.probes import load_probe
+from hermes_ctl.checks.subject import CheckSettings, Subject
+from hermes_ctl.config import Node
+from hermes_ctl.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    HermesctlError,
+    NoAnswer,
+    RouteNotFound,
+    ServerFailure,
+    Unreachable,
+    UsageError,
+)
+from hermes_ctl.secrets import redact
+
+_RETRY_INTERVAL = 1.0
+_PASSES_IN_TIME = (Unreachable, ConnectionLost, NoAnswer, ServerFailure)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStarted:
+    """`steps` are (number, id, title) of the checklist, in order."""
+
+    node: Node
+    checklist: Checklist
+    release: str
+    steps: tuple[tuple[int, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReached:
+    """The node answered: `version` is the running gateway's, where it says so."""
+
+    version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The node is not there yet; `reason` is the state last seen (`--wait`)."""
+
+    reason: str
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    number: int
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepSettled:
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinished:
+    report: Report
+
+
+CheckEvent = CheckStarted | NodeReached | Waiting | StepStarted | StepSettled | CheckFinished
+Observer = Callable[[CheckEvent], None]
+
+
+def select(checklist: Checklist, settings: CheckSettings) -> set[str]:
+    """The ids of the steps to settle. Raises `UsageError` for an unknown step or an empty choice."""
+    known = [entry.id for entry in checklist.step]
+    for step_id in (*settings.only, *settings.skip):
+        if step_id not in known:
+            raise UsageError(
+                f"checklist {checklist.name} has no step {step_id!r}",
+                hint=f"its steps: {', '.join(known)}",
+            )
+    chosen = {
+        step_id
+        for step_id in known
+        if (not settings.only or step_id in settings.only) and step_id not in settings.skip
+    }
+    if not chosen:
+        raise UsageError(
+            "--only and --skip leave no step to check", hint=f"steps: {', '.join(known)}"
+        )
+    return chosen
+
+
+async def check_node(
+    node: Node, checklist: Checklist, settings: CheckSettings, observe: Observer
+) -> Report:
+    """Check one node. The report is always complete; it is also observed as `CheckFinished`.
+
+    Raises `UsageError` before anything is sent, and `CancelledError` after the clean-up when it is
+    cancelled: the report observed last is then marked as interrupted.
+    """
+    chosen = select(checklist, settings)
+    run = _CheckRun(node, checklist, settings, chosen, observe)
+    return await run.go()
+
+
+class _CheckRun:
+    def __init__(
+        self,
+        node: Node,
+        checklist: Checklist,
+        settings: CheckSettings,
+        chosen: set[str],
+        observe: Observer,
+    ) -> None:
+        self.node = node
+        self.checklist = checklist
+        self.settings = settings
+        self.chosen = chosen
+        self.observe = observe
+        self.probes = {entry.id: load_probe(entry.probe_name) for entry in checklist.step}
+        self.settled: dict[str, Step] = {}
+        self.started_at = clock.now()
+        self.began = time.monotonic()
+        self.interrupted = False
+        self.version: str | None = None
+
+    async def go(self) -> Report:
+        steps = tuple(
+            (number, entry.id, self._title(entry)) for number, entry in self.checklist.numbered()
+        )
+        release = self.settings.release or self.checklist.release
+        self.observe(CheckStarted(self.node, self.checklist, release, steps))
+        client = Client(self.node, observe=self._record)
+        async with client:
+            self.subject = Subject(self.node, client, self.checklist, self.settings)
+            try:
+                await self._settle_all()
+            except asyncio.CancelledError:
+                self.interrupted = True
+                await self._finish(client)
+                raise
+            return await self._finish(client)
+
+    def _record(self, answer: Answer) -> None:
+        self.subject.recorder.answer(answer)
+
+    async def _settle_all(self) -> None:
+        for number, entry in self.checklist.numbered():
+            reason = self._not_wanted(entry)
+            if reason:
+                self._settle(number, entry, Finding(Status.SKIP, reason), 0.0)
+        unreachable = await self._reach()
+        waiting = [pair for pair in self.checklist.numbered() if pair[1].id not in self.settled]
+        first = next((entry.id for _, entry in waiting if not self.probes[entry.id].offline), None)
+        for last in (False, True):
+            async with asyncio.TaskGroup() as group:
+                for number, entry in waiting:
+                    probe = self.probes[entry.id]
+                    if probe.last is not last:
+                        continue
+                    if unreachable and not probe.offline:
+                        self._settle(number, entry, _unreached(entry, first, unreachable), 0.0)
+                        continue
+                    group.create_task(self._run_step(number, entry))
+
+    def _not_wanted(self, entry: StepEntry) -> str | None:
+        if entry.id not in self.chosen:
+            return "not chosen"
+        if self.probes[entry.id].needs_runs and not self.settings.runs:
+            return "needs a run (--no-runs)"
+        return None
+
+    async def _reach(self) -> HermesctlError | None:
+        """Ask for `/health` until it answers, as long as `--wait` allows. None when it did."""
+        limit = self.began + self.settings.wait
+        while True:
+            try:
+                health = await self.subject.health()
+                self.version = health.version
+                self.observe(NodeReached(health.version))
+                await self._until_settled_down(limit)
+                return None
+            except _PASSES_IN_TIME as error:
+                left = limit - time.monotonic()
+                if left <= 0:
+                    return error
+                self.observe(Waiting(error.message, left))
+                self.subject.forget()
+                await asyncio.sleep(min(_RETRY_INTERVAL, left))
+            except RouteNotFound as error:
+                return None if await self._is_hermes() else error
+            except HermesctlError as error:
+                return error
+
+    async def _is_hermes(self) -> bool:
+        """Whether a server without `/health` still is one: then that is for the routes step to say."""
+        try:
+            return bool((await self.subject.capabilities()).endpoints)
+        except HermesctlError:
+            return False
+
+    async def _until_settled_down(self, limit: float) -> None:
+        """With `--wait`: also wait while the node drains or its readiness is not yet ok."""
+        while (left := limit - time.monotonic()) > 0:
+            try:
+                detailed = await self.subject.detailed_health()
+            except HermesctlError:
+                return
+            state = detailed.gateway_state or "running"
+            if state == "running" and detailed.status in ("ok", "ready", "healthy"):
+                return
+            self.observe(Waiting(f"gateway {state}, readiness {detailed.status}", left))
+            self.subject.forget()
+            await asyncio.sleep(min(_RETRY_INTERVAL, left))
+
+    async def _run_step(self, number: int, entry: StepEntry) -> None:
+        self.observe(StepStarted(number, entry.id))
+        began = time.monotonic()
+        finding = await self._finding(self.probes[entry.id], entry.id)
+        self._settle(number, entry, finding, time.monotonic() - began)
+
+    async def _finding(self, probe: Probe, step_id: str) -> Finding:
+        try:
+            return await probe.settle(self.subject)
+        except Blocked as blocked:
+            return self._blocked(step_id, blocked.step_id, blocked.reason)
+        except AuthenticationFailed as error:
+            return self._blocked(step_id, "auth", error.message, error.hint)
+        except HermesctlError as error:
+            return Finding(
+                Status.UNKNOWN,
+                error.message,
+                evidence=(Evidence(source=error.url or error.kind, value=error.message),),
+                fix=(error.hint,) if error.hint else (),
+            )
+        except Exception as error:  # a probe that crashes is a result, not the end of the report
+            kind = f"{type(error).__name__}: {error}"
+            return Finding(
+                Status.UNKNOWN,
+                f"this probe crashed ({redact(kind)}): a bug in hermesctl",
+                fix=("report it, with hermesctl check -o json",),
+            )
+
+    def _blocked(self, step_id: str, by: str, reason: str, hint: str | None = None) -> Finding:
+        fix = (hint,) if hint else ()
+        if by == step_id:
+            return Finding(Status.UNKNOWN, reason, fix=fix)
+        return Finding(Status.SKIP, reason, fix=fix, blocked_by=by)
+
+    def _settle(self, number: int, entry: StepEntry, finding: Finding, seconds: float) -> None:
+        step = Step(
+            number=number,
+            id=entry.id,
+            title=self._title(entry),
+            status=finding.status,
+            severity=entry.severity,
+            summary=redact(finding.summary),
+            expected=_redacted(finding.expected),
+            observed=_redacted(finding.observed),
+            evidence=[
+                Evidence(source=redact(item.source), value=redact(item.value))
+                for item in finding.evidence
+            ],
+            fix=[redact(line) for line in finding.fix],
+            blocked_by=finding.blocked_by,
+            attempts=finding.attempts,
+            duration_s=round(seconds, 3),
+        )
+        self.settled[entry.id] = step
+        self.observe(StepSettled(step))
+
+    def _title(self, entry: StepEntry) -> str:
+        return entry.title or self.probes[entry.id].title
+
+    async def _finish(self, client: Client) -> Report:
+        left_over = await _shielded(self._clean_up(client))
+        for number, entry in self.checklist.numbered():
+            if entry.id not in self.settled:
+                self._settle(number, entry, Finding(Status.UNKNOWN, "interrupted"), 0.0)
+        report = self._report(left_over)
+        self.observe(CheckFinished(report))
+        return report
+
+    async def _clean_up(self, client: Client) -> list[str]:
+        await self.subject.close()
+        return await self.subject.ledger.clean_up(client)
+
+    def _report(self, left_over: Sequence[str]) -> Report:
+        steps = [self.settled[entry.id] for entry in self.checklist.step]
+        if left_over:
+            _note_left_over(steps, left_over)
+        verdict = decide(steps, strict=self.settings.strict)
+        return Report(
+            tool=Tool(version=__version__),
+            node=NodeDescription(
+                name=self.node.name,
+                url=redact(self.node.url),
+                profile=self.node.profile,
+                hermes_version=self.version,
+            ),
+            checklist=ChecklistDescription(
+                name=self.checklist.name,
+                release=self.subject.release,
+                sha256=self.checklist.sha256,
+            ),
+            started_at=self.started_at,
+            duration_s=round(time.monotonic() - self.began, 3),
+            verdict=verdict,
+            exit_code=int(EXIT_CODE_OF[verdict]),
+            interrupted=self.interrupted,
+            counts=count(steps),
+            cost=self.subject.ledger.cost,
+            steps=steps,
+            timings=self.subject.timings,
+            contract=self.subject.recorder.contract,
+        )
+
+
+async def _shielded(work: Coroutine[Any, Any, list[str]]) -> list[str]:
+    """Let the clean-up end even when the task is cancelled again meanwhile."""
+    task = asyncio.create_task(work)
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
+    return task.result()
+
+
+def _unreached(entry: StepEntry, first: str | None, error: HermesctlError) -> Finding:
+    """The first step carries the reason and what to do; the others point to it."""
+    if entry.id == first:
+        return Finding(
+            Status.UNKNOWN,
+            error.message,
+            expected="an answer from GET /health",
+            observed=error.message,
+            evidence=(Evidence(source=error.url or "GET /health", value=error.kind),),
+            fix=(error.hint,) if error.hint else (),
+        )
+    return Finding(Status.SKIP, "the node was not reached", blocked_by=first)
+
+
+def _note_left_over(steps: list[Step], left_over: Sequence[str]) -> None:
+    """A run of ours that would not end is told where the operator looks: in the step about stopping."""
+    named = ", ".join(left_over)
+    target = next((step for step in steps if step.id == "stop"), steps[-1])
+    target.fix.append(f"still running after the check, stop it by hand: hermesctl stop {named}")
+
+
+def _redacted(text: str | None) -> str | None:
+    return None if text is None else redact(text)
