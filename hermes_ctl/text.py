@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from hermes_ctl.secrets import redact
+
 # C0 and C1 controls (tab and newline apart), DEL, line and paragraph separators,
 # zero-width and bidirectional controls, byte order mark, lone surrogates, tag characters.
 _UNSAFE = re.compile(
@@ -32,8 +34,11 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str, limit: int | None = None) -> str:
-    """`text` as one visible line; with `limit`, at most that many characters, the cut marked."""
+    """`text` as one visible line; with `limit`, at most that many characters, the cut marked.
+
+    Keys are masked before the cut: half a key is no longer known for one.
+    """
     line = " ".join(visible(text).split())
     if limit is not None and len(line) > limit:
-        return line[: limit - 1] + "…"
+        return redact(line)[: limit - 1] + "…"
     return line
