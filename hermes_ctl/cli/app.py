@@ -41,6 +41,7 @@ class Entry:
 
 # The order and the sections of design.md, section 1. Add one line for a new command.
 ENTRIES: tuple[Entry, ...] = (
+    Entry("Releases", "lab", "lab:app", "A real Hermes with a scripted model: no key, no cost."),
     Entry(
         "Configuration", "completion", "completion:app", "Print the completion script of a shell."
     ),

@@ -52,7 +52,7 @@ def _lab_node(name: str, options: NodeOptions, environment: Mapping[str, str]) -
     """A lab as a node. It has its own address and keys; the other options count as ever."""
     if options.url is not None:
         raise UsageError("a lab has its own address", hint="leave --url or the lab out")
-    node = _running_lab(name, environment).profile_node(options.profile)
+    node = running_lab(name, environment).profile_node(options.profile)
     meant = config.resolve_node(
         replace(options, context=None, url=node.url, profile=None), environment=environment
     )
@@ -66,8 +66,8 @@ def _lab_node(name: str, options: NodeOptions, environment: Mapping[str, str]) -
     )
 
 
-def _running_lab(name: str, environment: Mapping[str, str]) -> Lab:
-    """The lab of that name; without one, the only lab that was brought up to stay."""
+def running_lab(name: str, environment: Mapping[str, str]) -> Lab:
+    """The lab of that name; without one, `default`, or the only one that was brought up to stay."""
     from hermes_ctl.lab import gateway
 
     if name:
@@ -78,6 +78,8 @@ def _running_lab(name: str, environment: Mapping[str, str]) -> Lab:
             f"no lab named {name!r} is running", hint=f"hermesctl lab up --name {name}"
         )
     kept = [lab for lab in gateway.running(environment) if lab.state.kept]
+    if len(kept) > 1:
+        kept = [lab for lab in kept if lab.name == "default"] or kept
     if len(kept) == 1:
         return kept[0]
     if not kept:

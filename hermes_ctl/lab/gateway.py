@@ -56,7 +56,13 @@ class Lab:
         return self.profile_node(None)
 
     def profile_node(self, profile: str | None) -> Node:
-        """A profile of a multiplexed gateway, with its own key; None for the default one."""
+        """A profile of a multiplexed gateway, with its own key; None for the default one.
+
+        Raises `UsageError` for a profile that the lab was not started with.
+        """
+        if profile is not None and profile not in self.profiles:
+            known = ", ".join(self.profiles) or "no profile but the default one"
+            raise UsageError(f"the lab {self.name} has no profile {profile!r}: it has {known}")
         home = self.home / "profiles" / profile if profile else self.home
         prefix = f"/p/{profile}" if profile else ""
         return Node(
@@ -117,6 +123,22 @@ class Lab:
     @property
     def gateway_log(self) -> Path:
         return self.folder / "gateway.log"
+
+    def environment(
+        self, environment: Mapping[str, str], profile: str | None = None
+    ) -> dict[str, str]:
+        """`environment` for a command that is to work on this lab: its address, key and home, and
+        its `hermes` first on PATH."""
+        node = self.profile_node(profile)
+        assert node.key is not None
+        path = [str(self.executable.parent), environment.get("PATH", os.defpath)]
+        return {
+            **environment,
+            "HERMES_GATEWAY_URL": node.url,
+            "HERMES_GATEWAY_KEY": node.key.reveal(),
+            "HERMES_HOME": str(node.home),
+            "PATH": os.pathsep.join(path),
+        }
 
     def is_running(self) -> bool:
         return self.state.supervisor.process() is not None
@@ -193,9 +215,14 @@ def find(name: str, environment: Mapping[str, str]) -> Lab | None:
 
 def running(environment: Mapping[str, str]) -> list[Lab]:
     """All labs of this user that run now, by name."""
+    return [lab for lab in every_lab(environment) if lab.is_running()]
+
+
+def every_lab(environment: Mapping[str, str]) -> list[Lab]:
+    """The same with those that were to be kept and whose gateway has ended."""
+    clear_away_the_dead(environment)
     folders = sorted((lab_folder(environment) / "labs").glob("*/"))
-    labs = (find(folder.name, environment) for folder in folders)
-    return [lab for lab in labs if lab is not None]
+    return [Lab(state, folder) for folder in folders if (state := State.read(folder)) is not None]
 
 
 def start(
@@ -235,25 +262,31 @@ def start(
         settings=settings,
         port=port,
     )
-    name = name or f"lab-{os.getpid()}-{next(_numbers)}"
-    folder = folder_of(name, environment)
-    with locked(
-        folder.with_name(f"{name}.lock"),
-        lambda: report(f"another hermesctl is starting the lab {name}; waiting for it"),
-    ):
-        lab = find(name, environment)
+    chosen = name or f"lab-{os.getpid()}-{next(_numbers)}"
+    folder = folder_of(chosen, environment)
+    with _alone(folder, report) if name else contextlib.nullcontext():
+        lab = find(chosen, environment)
         if lab is not None:
-            return _as_planned(lab, plan)
+            return _as_planned(lab, plan, report)
         report(f"starting Hermes {plan.version}")
-        launch(folder, Order(name, plan, start_timeout), environment, keep=keep)
-    lab = find(name, environment)
+        launch(folder, Order(chosen, plan, start_timeout), environment, keep=keep)
+    lab = find(chosen, environment)
     if lab is None:
-        raise LabFailure(f"the lab {name} ended at once", hint=log_tail(folder))
+        raise LabFailure(f"the lab {chosen} ended at once", hint=log_tail(folder))
     return lab
 
 
-def _as_planned(lab: Lab, plan: Plan) -> Lab:
+def _alone(folder: Path, report: Report) -> contextlib.AbstractContextManager[int]:
+    """While this lasts, no other process starts a lab in `folder`."""
+    return locked(
+        folder.with_name(f"{folder.name}.lock"),
+        lambda: report(f"another hermesctl is starting the lab {folder.name}; waiting for it"),
+    )
+
+
+def _as_planned(lab: Lab, plan: Plan, report: Report) -> Lab:
     if lab.state.plan == plan:
+        report(f"the lab {lab.name} is already up")
         return lab
     running_as = lab.spec if lab.spec != plan.spec else "other options"
     raise UsageError(

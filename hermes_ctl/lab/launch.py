@@ -32,8 +32,10 @@ def launch(folder: Path, order: Order, environment: Mapping[str, str], *, keep: 
 
     Raises `LabFailure` when it does not come up; nothing runs and no folder is left then.
     """
-    if folder.exists():
-        shutil.rmtree(folder)
+    left = State.read(folder)
+    if left is not None:
+        remove(left, folder)
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700, parents=True)
     process = _supervisor(folder, environment)
     assert process.stdin is not None
@@ -47,6 +49,7 @@ def launch(folder: Path, order: Order, environment: Mapping[str, str], *, keep: 
         if keep:
             process.stdin.write("keep\n")
             process.stdin.flush()
+            process.stdout.readline()
         _supervisors[folder] = process
     except BaseException:
         process.stdin.close()

@@ -5,7 +5,8 @@ answers one JSON line on standard output (`{"ready": true}`, or `{"failed": WHY}
 and from then on ends, with everything that it and Hermes started,
 
 - when its standard input closes: the process that started it is gone, `kill -9` included
-  (a line `keep` before that means that the lab is to outlive it),
+  (a line `keep` before that means that the lab is to outlive it; it is answered by
+  `{"kept": true}`),
 - on SIGTERM or SIGINT,
 - when the gateway ends by itself.
 
@@ -27,7 +28,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
@@ -123,6 +124,8 @@ class Supervisor:
     inbox: Inbox
     gateway: subprocess.Popen[bytes] | None = None
     port: int = 0
+    _started_at: str = field(default_factory=lambda: now().isoformat(timespec="seconds"))
+    _kept: bool = False
 
     @property
     def _home(self) -> Path:
@@ -157,7 +160,10 @@ class Supervisor:
             if self.gateway is None or self.gateway.poll() is not None:
                 return
             self._reap()
-            self.write_state()
+            if self.inbox.kept and not self._kept:
+                self._kept = True
+                self.write_state()
+                _say({"kept": True})
 
     def write_state(self) -> None:
         """Write `lab.json`, so that other processes find this lab."""
@@ -165,8 +171,8 @@ class Supervisor:
         State(
             name=self.order.name,
             plan=self.order.plan,
-            kept=self.inbox.kept,
-            started_at=now().isoformat(timespec="seconds"),
+            kept=self._kept,
+            started_at=self._started_at,
             url=f"http://127.0.0.1:{self.port}",
             model_url=self.model.url,
             supervisor=Identity.of(os.getpid()),
