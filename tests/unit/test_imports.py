@@ -15,7 +15,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 # Low to high: a module imports from its own rank or from below.
 RANKS = {
-    **dict.fromkeys(("", "errors", "secrets", "text", "durations", "clock"), 0),
+    **dict.fromkeys(("", "errors", "secrets", "text", "durations", "clock", "addresses"), 0),
     **dict.fromkeys(("config", "contexts", "discovery"), 1),
     "api": 2,
     **dict.fromkeys(("runs", "checks", "lab"), 3),
