@@ -20,7 +20,8 @@ Value = str | int | float | bool | datetime | timedelta | None
 Format = Literal["table", "wide", "json", "jsonl", "name"]
 
 
-@dataclass(frozen=True, slots=True)
+# No slots in the generic ones: Python 3.11 cannot make a `Table[Run](...)` of them then.
+@dataclass(frozen=True)
 class Column(Generic[Row]):
     """One column. `value` reads it from a row; times and durations are given as such.
 
@@ -40,7 +41,7 @@ class Column(Generic[Row]):
         return self.title.lower().replace(" ", "-")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table(Generic[Row]):
     """How one kind of row is shown: `name` gives its id, `raw` its JSON object; `empty` is said
     on a terminal where there is no row."""
