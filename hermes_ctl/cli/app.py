@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+import typer.core
 import typer.main
 
 from hermes_ctl.cli.grammar import PROGRAM, Group, Invocation, as_command, group, option_section
@@ -17,6 +18,7 @@ from hermes_ctl.render.errors import ClosedPipe
 if TYPE_CHECKING:
     from typer._click import Command as AnyCommand
     from typer._click import Context, HelpFormatter
+    from typer._click.shell_completion import CompletionItem
 
 HELP = "Learn whether a Hermes Agent node may take work, put work on it, and gate its upgrades."
 EPILOG = (
@@ -39,9 +41,11 @@ class Entry:
     help: str
 
 
-# The order and the sections of design.md, section 1. Add one line for a new command.
+# The sections, in their order: Readiness, Runs, Inspect, Gate and lab, Configuration.
 ENTRIES: tuple[Entry, ...] = (
-    Entry("Releases", "lab", "lab:app", "A real Hermes with a scripted model: no key, no cost."),
+    Entry(
+        "Gate and lab", "lab", "lab:app", "A real Hermes with a scripted model: no key, no cost."
+    ),
     Entry(
         "Configuration", "completion", "completion:app", "Print the completion script of a shell."
     ),
@@ -66,6 +70,13 @@ class Root(Group):
         if cmd_name not in self.commands and cmd_name in _BY_NAME:
             self.commands[cmd_name] = load(_BY_NAME[cmd_name])
         return self.commands.get(cmd_name)
+
+    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
+        """The names and helps of the table: a name is completed without loading its module."""
+        for entry in ENTRIES:
+            listed = typer.core.TyperCommand(entry.name, short_help=entry.help)
+            self.commands.setdefault(entry.name, listed)
+        return super().shell_complete(ctx, incomplete)
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         width = max((len(name) for name in _BY_NAME), default=0)
@@ -116,6 +127,8 @@ def root() -> AnyCommand:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback()(_root_options)
+    # Makes typer able to answer the completion scripts; the options that it returns are not ours.
+    typer.main.get_install_completion_arguments()
     return typer.main.get_command(app)
 
 
