@@ -11,9 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-import httpx
-
-from hermes_ctl.api.answers import Answer, check_status
+from hermes_ctl.api.answers import Answer, check_status, not_a_stream
 from hermes_ctl.api.events import EventStream
 from hermes_ctl.api.models import (
     ApprovalAnswer,
@@ -37,7 +35,6 @@ from hermes_ctl.api.models import (
 )
 from hermes_ctl.api.transport import OWN_KEY, STREAM_SILENCE, OwnKey, Transport
 from hermes_ctl.config import Node
-from hermes_ctl.errors import MalformedAnswer
 from hermes_ctl.secrets import Secret
 
 RUN = "/v1/runs/{run_id}"
@@ -224,33 +221,15 @@ class Client:
         silence: float = STREAM_SILENCE,
     ) -> AsyncIterator[EventStream]:
         """Any route that answers with Server-Sent Events. Raises what the status means where it
-        answers otherwise, `MalformedAnswer` for a 200 of another content type."""
+        answers otherwise, `MalformedAnswer` or `NotHermes` for a 200 of another content type."""
         async with self._transport.stream(
             method, route, values=values, json=json, headers=headers, silence=silence
-        ) as (response, answer):
-            if answer is not None:
-                if self._observe:
-                    self._observe(answer)
-                self.judge(answer)
-                self._no_stream(answer)
+        ) as (stream, answer):
             if self._observe:
-                self._observe(self._stream_head(method, route, response))
-            yield EventStream(response)
-
-    @staticmethod
-    def _no_stream(answer: Answer) -> None:
-        if answer.is_html:
-            answer.json()
-        kind = answer.content_type or "no content type"
-        raise MalformedAnswer(
-            f"{answer.method} {answer.route} answered {kind} instead of text/event-stream",
-            url=answer.url,
-        )
-
-    @staticmethod
-    def _stream_head(method: str, route: str, response: httpx.Response) -> Answer:
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(method, route, str(response.url), response.status_code, headers, b"", 0.0)
+                self._observe(answer)
+            if stream is None:
+                raise not_a_stream(self.judge(answer))
+            yield stream
 
     # Sessions
 

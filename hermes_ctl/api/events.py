@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import httpx
-from httpx_sse import EventSource, ServerSentEvent
+from httpx_sse import EventSource
 
 from hermes_ctl.errors import FrameTooLarge
 from hermes_ctl.text import one_line
@@ -25,7 +26,11 @@ FRAME_LIMIT: Final = 8 * 1024 * 1024
 CLOSING_COMMENT: Final = "stream closed"
 """What Hermes writes last when it closed a stream on purpose (contract, Event stream)."""
 
-_BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?:\r\n|\n|\r)")
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_END: Final = b"\n\n"
+_HAS_DATA = re.compile(r"^data(?::|$)", re.MULTILINE)
+# The two forms in which every release of Hermes sends every event of a run.
+_USUAL = re.compile(rb"(?:id: ([^\n\0]*)\n)?data: ([^\n]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,9 @@ class Event:
     def timestamp(self) -> float | None:
         """The server's own time of the event, seconds since 1970, where it gave one."""
         value = self.data.get("timestamp", self.data.get("ts"))
-        return float(value) if isinstance(value, (int, float)) else None
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return None
+        return float(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,89 +80,175 @@ StreamItem = Event | Comment | BrokenFrame
 
 
 @dataclass(slots=True)
-class _Feed:
-    """What httpx-sse reads instead of a response: one complete frame at a time."""
+class FrameReader:
+    """Cuts a stream's bytes into frames, however they arrive. No frame holds its blank line.
 
-    headers: Mapping[str, str]
-    frame: str = ""
+    All three line ends of the standard become `\\n`; a line end counts as one byte.
+    """
 
-    def iter_text(self) -> Iterator[str]:
-        while True:
-            yield self.frame
+    buffer: bytearray = field(default_factory=bytearray)
+    after_return: bool = False
+    begun: bool = False
+    searched: int = 0
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The frames that `piece` completes."""
+        if piece and (self.after_return or b"\r" in piece):
+            piece = self._with_newlines(piece)
+        if not self.buffer and piece.endswith(_END) and self.begun:
+            return piece[:-2].split(_END)
+        self.buffer += piece
+        end = self.buffer.rfind(_END, max(0, self.searched - 1))
+        if end < 0:
+            self.searched = len(self.buffer)
+            return []
+        block = bytes(self.buffer[:end])
+        del self.buffer[: end + 2]
+        self.searched = len(self.buffer)
+        if not self.begun:
+            self.begun = True
+            block = block.removeprefix(_BYTE_ORDER_MARK)
+        return block.split(_END)
+
+    def rest(self) -> bytes:
+        """What is left of a frame that has not ended."""
+        return bytes(self.buffer).strip()
+
+    def _with_newlines(self, piece: bytes) -> bytes:
+        """A return at the end of a piece ends its line at once: a newline behind it is the same end."""
+        if self.after_return:
+            piece = piece.removeprefix(b"\n")
+        self.after_return = piece.endswith(b"\r")
+        return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
 @dataclass(slots=True)
+class EventDecoder:
+    """Makes items of bytes. `closed` says whether the closing comment was seen."""
+
+    frames: FrameReader = field(default_factory=FrameReader)
+    closed: bool = False
+    last_id: str = ""
+
+    def feed(self, piece: bytes, arrived: float) -> Iterator[StreamItem]:
+        """The items that `piece` completes. Raises `FrameTooLarge`."""
+        for frame in self.frames.feed(piece):
+            if len(frame) > FRAME_LIMIT:
+                raise _too_large()
+            usual = _USUAL.fullmatch(frame)
+            if usual is None:
+                yield from self._unusual(frame, arrived)
+                continue
+            if usual[1] is not None:
+                self.last_id = usual[1].decode("utf-8", "replace")
+            text = usual[2].decode("utf-8", "replace")
+            yield _read(text, "", len(frame) + 2, arrived, self.last_id)
+        if len(self.frames.buffer) > FRAME_LIMIT:
+            raise _too_large()
+
+    def end(self, arrived: float) -> Iterator[Comment]:
+        """The comments behind the last blank line, when the stream has ended."""
+        yield from self._comments(self.frames.rest().decode("utf-8", "replace"), arrived)
+
+    @property
+    def remainder(self) -> int:
+        """Bytes of a frame that never ended; comments are none."""
+        lines = self.frames.rest().split(b"\n")
+        return len(b"\n".join(line for line in lines if not line.startswith(b":")))
+
+    def _unusual(self, frame: bytes, arrived: float) -> Iterator[StreamItem]:
+        """Comments, several lines of data, `event:` lines: decoded by httpx-sse.
+
+        The last id is told to it first, because it lives longer than the frame.
+        """
+        text = frame.decode("utf-8", "replace").strip("\n")
+        if text.startswith(":") or "\n:" in text:
+            yield from self._comments(text, arrived)
+        if "data" not in text and "id" not in text:
+            return
+        whole = f"id: {self.last_id}\n{text}\n\n" if self.last_id else f"{text}\n\n"
+        for event in EventSource(cast(httpx.Response, _OneFrame(whole))).iter_sse():
+            self.last_id = event.id
+            if _HAS_DATA.search(text):
+                yield _read(event.data, event.event, len(frame) + 2, arrived, event.id)
+
+    def _comments(self, text: str, arrived: float) -> Iterator[Comment]:
+        for line in text.split("\n"):
+            if line.startswith(":"):
+                comment = line[1:].strip()
+                self.closed = self.closed or comment == CLOSING_COMMENT
+                yield Comment(comment, arrived)
+
+
 class EventStream:
     """An open event stream: iterate over it once. Whoever opened it closes it.
 
-    Raises `FrameTooLarge` when a frame passes `FRAME_LIMIT`. A cut or silent connection raises from
-    the transport (`StreamCut`, `NoAnswer`). A clean end just ends; whether it was meant is told by
-    `closed` (the closing comment was seen) and `remainder` (bytes of a frame that never ended).
+    Raises `FrameTooLarge` when a frame passes `FRAME_LIMIT`. A cut or silent connection raises
+    `StreamCut` or `NoAnswer`. A clean end just ends; whether it was meant is told by `closed` (the
+    closing comment was seen) and `remainder` (bytes of a frame that never ended).
     """
 
-    response: httpx.Response
-    opened: float = field(default_factory=time.monotonic)
-    closed: bool = False
-    remainder: int = 0
+    def __init__(
+        self, response: httpx.Response, translated: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self.response = response
+        self.opened = time.monotonic()
+        self._translated = translated
+        self._decoder = EventDecoder()
 
     @property
     def headers(self) -> Mapping[str, str]:
         return {name.lower(): value for name, value in self.response.headers.items()}
 
+    @property
+    def closed(self) -> bool:
+        return self._decoder.closed
+
+    @property
+    def remainder(self) -> int:
+        return self._decoder.remainder
+
     async def __aiter__(self) -> AsyncIterator[StreamItem]:
-        feed = _Feed(self.response.headers)
-        decoded = EventSource(cast(httpx.Response, feed)).iter_sse()
-        async for frame, arrived in self._frames():
-            if frame.startswith(b":") or b"\n:" in frame or b"\r:" in frame:
-                for comment in _comments(frame):
-                    self.closed = self.closed or comment == CLOSING_COMMENT
-                    yield Comment(comment, arrived)
-            if b"data" not in frame:
-                continue
-            text = frame.decode("utf-8", "replace")
-            feed.frame = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
-            if not _HAS_DATA.search(feed.frame):
-                continue
-            yield _read(next(decoded), len(frame), arrived)
-
-    async def _frames(self) -> AsyncIterator[tuple[bytes, float]]:
-        """Each frame with its blank line, as soon as its last byte is here."""
-        buffer = bytearray()
-        searched = 0
-        async for piece in self.response.aiter_bytes():
-            arrived = time.monotonic()
-            buffer += piece
-            start = 0
-            for match in _BLANK_LINE.finditer(buffer, max(0, searched - 3)):
-                yield bytes(buffer[start : match.end()]), arrived
-                start = match.end()
-            if start:
-                del buffer[:start]
-            searched = len(buffer)
-            if searched > FRAME_LIMIT:
-                raise FrameTooLarge(
-                    f"one event is larger than {FRAME_LIMIT // 1024 // 1024} MiB; the stream was given up",
-                    hint="the run goes on: its state is read by polling",
-                    url=str(self.response.url),
-                )
-        self.remainder = len(bytes(buffer).strip())
+        feed = self._decoder.feed
+        encoded = "content-encoding" in self.response.headers
+        pieces = self.response.aiter_bytes() if encoded else self.response.aiter_raw()
+        with self._translated():
+            try:
+                async for piece in pieces:
+                    for item in feed(piece, time.monotonic()):
+                        yield item
+            except FrameTooLarge as error:
+                error.url = str(self.response.url)
+                raise
+            for comment in self._decoder.end(time.monotonic()):
+                yield comment
 
 
-_HAS_DATA = re.compile(r"(?m)^data(?::|$)")
+@dataclass(frozen=True, slots=True)
+class _OneFrame:
+    """What httpx-sse reads in place of a response."""
+
+    text: str
+    headers: Mapping[str, str] = field(
+        default_factory=lambda: {"content-type": "text/event-stream"}
+    )
+
+    def iter_text(self) -> Iterator[str]:
+        yield self.text
 
 
-def _comments(frame: bytes) -> list[str]:
-    lines = frame.decode("utf-8", "replace").splitlines()
-    return [line[1:].strip() for line in lines if line.startswith(":")]
+def _too_large() -> FrameTooLarge:
+    return FrameTooLarge(
+        f"one event is larger than {FRAME_LIMIT / 1024 / 1024:g} MiB; the stream was given up",
+        hint="the run goes on: hermesctl status",
+    )
 
 
-def _read(frame: ServerSentEvent, size: int, arrived: float) -> Event | BrokenFrame:
+def _read(text: str, name: str, size: int, arrived: float, event_id: str) -> Event | BrokenFrame:
     try:
-        data = json.loads(frame.data)
+        data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        problem = f"not JSON: {one_line(str(error), 120)}"
-        return BrokenFrame(frame.data, problem, size, arrived)
+        return BrokenFrame(text, f"not JSON: {one_line(str(error), 120)}", size, arrived)
     if not isinstance(data, dict):
-        return BrokenFrame(frame.data, f"{type(data).__name__}, not an object", size, arrived)
-    name = data.get("event") or frame.event or "message"
-    return Event(str(name), data, size, arrived, frame.id)
+        return BrokenFrame(text, f"{type(data).__name__}, not an object", size, arrived)
+    return Event(str(data.get("event") or name or "message"), data, size, arrived, event_id)
