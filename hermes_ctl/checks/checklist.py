@@ -135,14 +135,27 @@ def load_checklist(name_or_path: str = DEFAULT_CHECKLIST) -> Checklist:
 
     Raises `ChecklistError` with file, line and key of the first mistake.
     """
+    return read_checklist(checklist_path(name_or_path))
+
+
+def checklist_path(name_or_path: str) -> Path:
+    """The file of a checklist. Raises `ChecklistError` for a name that is none of the shipped."""
     if "/" in name_or_path or name_or_path.endswith(".toml"):
-        return read_checklist(Path(name_or_path))
+        return Path(name_or_path)
     if name_or_path in shipped_names():
-        return read_checklist(shipped_folder() / f"{name_or_path}.toml")
+        return shipped_folder() / f"{name_or_path}.toml"
     raise ChecklistError(
         f"there is no checklist {name_or_path!r}",
         hint=f"shipped: {', '.join(shipped_names())}; a file of your own is given by its path",
     )
+
+
+def check_release(text: str) -> str:
+    """`text` where it is a version specifier. Raises `UsageError` otherwise."""
+    try:
+        return _specifier(text)
+    except ValueError as error:
+        raise UsageError(f"--release: {error}", hint="for example ==0.20.4.*") from None
 
 
 def read_checklist(path: Path) -> Checklist:

@@ -197,3 +197,37 @@ def count(steps: Iterable[Step]) -> Counts:
         name = "passed" if step.status is Status.PASS else step.status.value
         setattr(counts, name, getattr(counts, name) + 1)
     return counts
+
+
+class FleetReport(ReportModel):
+    """Several nodes, checked side by side: `hermesctl.fleet/1`. The exit code is the worst one."""
+
+    schema_: Literal["hermesctl.fleet/1"] = Field(default="hermesctl.fleet/1", alias="schema")
+    tool: Tool
+    verdict: Verdict
+    exit_code: int
+    nodes: list[Report]
+
+    @classmethod
+    def of(cls, reports: list[Report]) -> FleetReport:
+        """The reports of at least one node, in their order, and their common verdict."""
+        verdict = worst(report.verdict for report in reports)
+        return cls(
+            tool=reports[0].tool,
+            verdict=verdict,
+            exit_code=int(EXIT_CODE_OF[verdict]),
+            nodes=reports,
+        )
+
+    def document(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """One verdict for many: not ready where one node is not, undetermined where one could not be
+    told, ready only where all are."""
+    seen = set(verdicts)
+    for verdict in (Verdict.NOT_READY, Verdict.UNDETERMINED):
+        if verdict in seen:
+            return verdict
+    return Verdict.READY

@@ -44,6 +44,19 @@ class Entry:
 # The sections, in their order: Readiness, Runs, Inspect, Gate and lab, Configuration.
 ENTRIES: tuple[Entry, ...] = (
     Entry(
+        "Readiness",
+        "check",
+        "check:command",
+        "Learn whether a node is ready: the contract's checklist, step by step.",
+    ),
+    Entry(
+        "Readiness",
+        "explain",
+        "check:explain",
+        "Explain what a step proves, how it can fail and how to mend it.",
+    ),
+    Entry("Readiness", "checklist", "checklist:app", "List, show and validate checklists."),
+    Entry(
         "Gate and lab", "lab", "lab:app", "A real Hermes with a scripted model: no key, no cost."
     ),
     Entry(

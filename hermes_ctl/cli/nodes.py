@@ -66,6 +66,15 @@ def _lab_node(name: str, options: NodeOptions, environment: Mapping[str, str]) -
     )
 
 
+def lab_of(node: Node) -> Lab | None:
+    """The running lab whose node this is, None for any other node."""
+    if not node.name.startswith("lab/"):
+        return None
+    from hermes_ctl.lab import gateway
+
+    return gateway.find(node.name.split("/")[1], config.environment())
+
+
 def running_lab(name: str, environment: Mapping[str, str]) -> Lab:
     """The lab of that name; without one, `default`, or the only one that was brought up to stay."""
     from hermes_ctl.lab import gateway

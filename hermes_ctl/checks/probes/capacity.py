@@ -17,6 +17,10 @@ from hermes_ctl.errors import AtCapacity, HermesctlError
 _MOST_RUNS = 64
 """Runs that `--probe-capacity` starts at most before it says that there is no limit."""
 
+_CLOCK_SLACK = 2.0
+"""Seconds: Linux counts a process's start from a boot time in whole seconds, and the gateway reads
+its files a moment after it started."""
+
 _SET = "set gateway.api_server.max_concurrent_runs in config.yaml, then: hermes gateway restart"
 
 
@@ -171,7 +175,7 @@ async def _edited_after_start(subject: Subject, files: NodeFiles) -> bool | None
         if pid is None or not subject.is_local:
             return None
         started = psutil.Process(pid).create_time()
-        return config.stat().st_mtime > started if config.exists() else False
+        return config.exists() and config.stat().st_mtime > started + _CLOCK_SLACK
     except (HermesctlError, psutil.Error, OSError):
         return None
 

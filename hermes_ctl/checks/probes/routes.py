@@ -27,6 +27,9 @@ REQUIRED_ENDPOINTS = {
 
 _NOBODY = "hermesctl-no-such-id"
 _PARAMETER = re.compile(r"\{(\w+)\}")
+_KNOWN_RESOURCES = ("/v1/runs/", "/api/sessions/", "/api/jobs/")
+"""Where Hermes is known to answer in JSON for an id of nobody's (wire.md, 11)."""
+
 _NOT_ASKED = re.compile(r"/(ws|events)$")
 """A WebSocket cannot be asked by GET; an event stream of nobody waits a second for its run."""
 
@@ -106,7 +109,9 @@ def _harmless(method: str, path: str) -> bool:
     """Whether asking costs nothing and changes nothing: a plain read, or a resource of nobody's."""
     if _NOT_ASKED.search(path):
         return False
-    return method == "GET" or bool(_PARAMETER.search(path))
+    if _PARAMETER.search(path):
+        return path.startswith(_KNOWN_RESOURCES)
+    return method == "GET"
 
 
 async def _ask(subject: Subject, method: str, path: str) -> RouteAnswer:

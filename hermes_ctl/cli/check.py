@@ -1,0 +1,282 @@
+"""`hermesctl check` and `hermesctl explain`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermes_ctl import config
+from hermes_ctl.cli import loop, nodes
+from hermes_ctl.cli.options import DocumentView, NodeOptions, View, duration
+from hermes_ctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from hermes_ctl.checks.checklist import Checklist
+    from hermes_ctl.checks.model import FleetReport, Report
+    from hermes_ctl.checks.runner import CheckEvent
+    from hermes_ctl.checks.subject import CheckSettings
+    from hermes_ctl.config import Node
+    from hermes_ctl.lab.gateway import Lab
+    from hermes_ctl.render.progress import CheckProgress
+
+Observer = Callable[["CheckEvent"], None]
+
+
+@dataclass(slots=True)
+class Target:
+    """One node to check, with the settings that are its own."""
+
+    node: Node
+    settings: CheckSettings
+
+
+def command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NODE]...", help="Contexts, URLs or lab[:NAME]; without one, the node meant."
+        ),
+    ] = None,
+    *,
+    checklist: Annotated[
+        str, typer.Option(metavar="NAME|FILE", help="A shipped checklist, or a file of yours.")
+    ] = "bmas-node",
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="STEP", help="Check this step alone (repeatable).")
+    ] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option(metavar="STEP", help="Leave this step out (repeatable).")
+    ] = None,
+    strict: Annotated[bool, typer.Option(help="Let nothing be skipped.")] = False,
+    no_runs: Annotated[
+        bool, typer.Option("--no-runs", "--dry-run", help="Only what costs nothing: no run.")
+    ] = False,
+    allow_busy: Annotated[
+        bool, typer.Option("--allow-busy", help="Start runs on a node that already works.")
+    ] = False,
+    wait: Annotated[
+        float, duration("--wait", help="Retry for so long what may pass in time.")
+    ] = 0.0,
+    release: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="The reviewed release, such as ==0.20.4.*.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A second model to ask for in step model.")
+    ] = None,
+    hermes_bin: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="The node's hermes executable.")
+    ] = None,
+    hermes_home: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The node's HERMES_HOME.")
+    ] = None,
+    agent_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="The bMAS adapter on this machine.")
+    ] = None,
+    agent_env: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The bMAS adapter's environment file.")
+    ] = None,
+    node_capacity: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Runs that the node can carry at once.")
+    ] = None,
+    probe_capacity: Annotated[
+        bool, typer.Option("--probe-capacity", help="Measure the running limit by filling it.")
+    ] = False,
+    lab: Annotated[
+        bool, typer.Option("--lab", help="Check a real Hermes in the lab, started if need be.")
+    ] = False,
+    report: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FORM=FILE", help="Write the report, such as json=FILE (repeatable)."),
+    ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the report's JSON Schema and do nothing else.")
+    ] = False,
+    node: NodeOptions,
+    view: DocumentView,
+) -> int:
+    """Learn whether a node is ready: the contract's checklist, step by step.
+
+    Exit code 0 says ready, 1 not ready, 3 that it could not be determined.
+
+    Examples:
+
+      hermesctl check                             the node that this machine is
+
+      hermesctl check -u http://node1:8642 --key-file node1.key
+
+      hermesctl check node1 node2                 two contexts, side by side
+
+      hermesctl check --no-runs --wait 60s        only what costs nothing, when it is up
+
+      hermesctl check --report json=report.json   for machines
+    """
+    from hermes_ctl.checks.checklist import check_release, load_checklist
+    from hermes_ctl.checks.model import schema as report_schema
+    from hermes_ctl.checks.runner import select
+    from hermes_ctl.checks.subject import CheckSettings
+    from hermes_ctl.report.files import report_files
+
+    if schema:
+        view.screen.document(report_schema())
+        return 0
+    chosen = load_checklist(checklist)
+    settings = CheckSettings(
+        only=tuple(only or ()),
+        skip=tuple(skip or ()),
+        strict=strict,
+        runs=not no_runs,
+        allow_busy=allow_busy,
+        wait=wait,
+        release=check_release(release) if release else None,
+        hermes_bin=hermes_bin,
+        hermes_home=hermes_home,
+        agent_url=agent_url,
+        agent_env=agent_env,
+        node_capacity=node_capacity,
+        probe_capacity=probe_capacity,
+        other_model=model,
+        environment=config.environment(),
+    )
+    select(chosen, settings)
+    with ExitStack() as stack:
+        write_reports = stack.enter_context(report_files(report or ()))
+        if lab:
+            targets = [_in_lab(names or (), node, settings, view, stack)]
+        else:
+            targets = _targets(names or (), node, settings)
+        result = _check(targets, chosen, view, write_reports)
+    if view.format == "json":
+        view.screen.document(result.document())
+    return result.exit_code
+
+
+def _targets(names: Sequence[str], options: NodeOptions, settings: CheckSettings) -> list[Target]:
+    found = nodes.resolve_all(names, options)
+    return [Target(node, _with_lab(settings, nodes.lab_of(node))) for node in found]
+
+
+def _in_lab(
+    names: Sequence[str],
+    options: NodeOptions,
+    settings: CheckSettings,
+    view: DocumentView,
+    stack: ExitStack,
+) -> Target:
+    """The lab's node: of the lab that is up, or of one that lives as long as this check."""
+    from hermes_ctl.lab.gateway import running, start
+
+    if names or options.url or options.context:
+        raise UsageError(
+            "--lab names the node already", hint="leave it out, or check lab:NAME instead"
+        )
+    environment = config.environment()
+    kept = [lab for lab in running(environment) if lab.state.kept]
+    if kept:
+        return _targets(["lab"], options, settings)[0]
+    lab = stack.enter_context(start(environment=environment, report=view.screen.note))
+    return Target(lab.profile_node(options.profile), _with_lab(settings, lab))
+
+
+def _with_lab(settings: CheckSettings, lab: Lab | None) -> CheckSettings:
+    """What only a lab knows: its files, its capacity, and what its provider received."""
+    if lab is None:
+        return settings
+    return replace(
+        settings,
+        hermes_bin=settings.hermes_bin or lab.executable,
+        hermes_home=settings.hermes_home or lab.home,
+        node_capacity=settings.node_capacity or lab.capacity,
+        other_model=settings.other_model or lab.other_model,
+        provider_requests=lab.requests,
+    )
+
+
+def _check(
+    targets: Sequence[Target],
+    checklist: Checklist,
+    view: DocumentView,
+    write_reports: Callable[[Report | FleetReport], None],
+) -> Report | FleetReport:
+    """Check all targets side by side. The reports are written on every way out, Ctrl-C included."""
+    from hermes_ctl.checks.model import FleetReport
+    from hermes_ctl.checks.runner import CheckFinished, check_node
+    from hermes_ctl.render.progress import CheckProgress
+
+    finished: dict[int, Report] = {}
+    screens: list[CheckProgress] = []
+
+    def observer(index: int) -> Observer:
+        progress = CheckProgress(view.screen, live=len(targets) == 1)
+        screens.append(progress)
+        kept: list[CheckEvent] = []
+
+        def observe(event: CheckEvent) -> None:
+            if isinstance(event, CheckFinished):
+                finished[index] = event.report
+            if view.format == "json":
+                return
+            kept.append(event)
+            if len(targets) == 1:
+                progress.observe(event)
+            elif isinstance(event, CheckFinished):
+                for one in kept:
+                    progress.observe(one)
+                view.screen.line("")
+
+        return observe
+
+    async def check_all() -> None:
+        async with asyncio.TaskGroup() as group:
+            for index, target in enumerate(targets):
+                group.create_task(
+                    check_node(target.node, checklist, target.settings, observer(index))
+                )
+
+    def result() -> Report | FleetReport:
+        reports = [finished[index] for index in sorted(finished)]
+        return reports[0] if len(targets) == 1 else FleetReport.of(reports)
+
+    try:
+        loop.run(check_all())
+    finally:
+        for progress in screens:
+            progress.close()
+        if finished:
+            write_reports(result())
+    return result()
+
+
+def explain(
+    step: Annotated[
+        str | None, typer.Argument(metavar="[STEP]", help="A step, by id or number.")
+    ] = None,
+    *,
+    view: View,
+) -> None:
+    """Explain what a step proves, how it can fail and how to mend it. Works offline.
+
+    Examples:
+
+      hermesctl explain            the steps
+
+      hermesctl explain stop       one of them, by id or number
+    """
+    from hermes_ctl.checks.probes import load_probe, probe_names
+
+    known = probe_names()
+    if step is None:
+        for number, name in enumerate(known, 1):
+            view.screen.line(f"{number:>3}  {name:<10}  {load_probe(name).title}")
+        return
+    name = known[int(step) - 1] if step.isdigit() and 0 < int(step) <= len(known) else step
+    if name not in known:
+        raise UsageError(f"there is no step {step!r}", hint=f"steps: {', '.join(known)}")
+    from hermes_ctl.render.explanation import write_explanation
+
+    write_explanation(view.screen, known.index(name) + 1, load_probe(name))

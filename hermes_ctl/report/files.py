@@ -1,0 +1,90 @@
+"""Report files: opened before the first request, written atomically, whatever the verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from hermes_ctl.checks.model import FleetReport, Report
+from hermes_ctl.errors import Undetermined, UsageError
+from hermes_ctl.secrets import redact
+
+AnyReport = Report | FleetReport
+Writer = Callable[[AnyReport], str]
+
+FORMS: Mapping[str, str] = {"json": "hermes_ctl.report.json:text"}
+"""Each form and the function that makes it: `module:function`, loaded when it is asked for."""
+
+
+@dataclass(slots=True)
+class ReportFile:
+    """One report that will be written to `path`: `temporary` is where it grows."""
+
+    form: str
+    path: Path
+    temporary: Path
+
+
+def writer(form: str) -> Writer:
+    """The function that makes `form`. Raises `UsageError` for an unknown one."""
+    target = FORMS.get(form)
+    if target is None:
+        raise UsageError(
+            f"there is no report form {form!r}", hint=f"forms: {', '.join(FORMS)}, as FORM=FILE"
+        )
+    module, _, function = target.partition(":")
+    made: Writer = getattr(import_module(module), function)
+    return made
+
+
+@contextlib.contextmanager
+def report_files(wanted: Sequence[str]) -> Iterator[Callable[[AnyReport], None]]:
+    """Open every `FORM=FILE` of `wanted`, and yield what writes the report to all of them.
+
+    Raises `UsageError` before anything is sent when a form is unknown or a file cannot be made.
+    A file appears whole or not at all.
+    """
+    files: list[ReportFile] = []
+    try:
+        for item in wanted:
+            files.append(_open(item))
+        yield lambda report: _write_all(files, report)
+    finally:
+        for file in files:
+            file.temporary.unlink(missing_ok=True)
+
+
+def _open(item: str) -> ReportFile:
+    form, separator, name = item.partition("=")
+    if not separator or not name:
+        raise UsageError(f"--report {item!r} is not FORM=FILE", hint="for example json=report.json")
+    writer(form)
+    path = Path(name)
+    if path.is_dir():
+        raise UsageError(f"the report {name} is a folder", hint="name a file")
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise UsageError(
+            f"the report {name} cannot be written: {error.strerror}", hint="name another file"
+        ) from None
+    os.close(handle)
+    return ReportFile(form, path, Path(temporary))
+
+
+def _write_all(files: Sequence[ReportFile], report: AnyReport) -> None:
+    for file in files:
+        text = redact(writer(file.form)(report))
+        try:
+            file.temporary.write_text(text, encoding="utf-8")
+            file.temporary.chmod(0o644)
+            file.temporary.replace(file.path)
+        except OSError as error:
+            raise Undetermined(
+                f"the report {file.path} was not written: {error.strerror}"
+            ) from None
