@@ -52,6 +52,11 @@ class Address:
     def is_loopback(self) -> bool:
         return self.host == "localhost" or self.host == "::1" or self.host.startswith("127.")
 
+    @property
+    def is_ip(self) -> bool:
+        """Whether the host is an IP address and no name."""
+        return _is_ip_address(self.host)
+
     def same_origin(self, other: Address) -> bool:
         """Whether both lead to one server. The three names of this machine count as one."""
         return self._place == other._place
@@ -122,7 +127,11 @@ def parse_address(text: str, source: str) -> Address:
 
 def _without_secrets(text: str) -> str:
     """`text` for an error message: what stands before an @ or behind a ? may be a secret."""
-    return re.sub(r"([?#]).*", r"\1" + MASK, re.sub(r"[^/\s]*@", f"{MASK}@", redact(text)))
+    head, at, tail = text.rpartition("@")
+    if at:
+        scheme, separator, _ = head.partition("://")
+        text = f"{scheme if separator else ''}{separator}{MASK}@{tail}"
+    return re.sub(r"([?#]).*", r"\1" + MASK, redact(text))
 
 
 def _host_and_port(origin: str, shown: str, source: str) -> tuple[str, int | None]:

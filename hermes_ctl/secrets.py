@@ -123,17 +123,23 @@ def _mask(match: re.Match[str]) -> str:
 
 
 def key(value: str, source: str) -> Secret:
-    """`value` as a key; `source` is said in errors.
+    """`value` as a key that can be sent; `source` is said in errors. Raises `ConfigurationError`."""
+    return sendable(Secret(value, source))
 
-    Raises `ConfigurationError` for what no HTTP header can carry: nothing at all, control
-    characters, anything beyond ASCII, more than 8192 characters.
+
+def sendable(secret: Secret) -> Secret:
+    """`secret`, if an HTTP header can carry it.
+
+    Raises `ConfigurationError` for nothing at all, control characters, anything beyond ASCII and
+    more than 8192 characters.
     """
+    value, source = secret.reveal(), secret.source
     if not value.strip():
         raise ConfigurationError(f"the key from {source} is empty", hint=f"make one: {NEW_KEY}")
     if "\n" in value or "\r" in value:
         raise ConfigurationError(
             f"the key from {source} has more than one line",
-            hint="a key is one line; is this the right file?",
+            hint="a key is one line; is this the right place?",
         )
     if not value.isascii() or not value.isprintable():
         raise ConfigurationError(
@@ -143,9 +149,9 @@ def key(value: str, source: str) -> Secret:
     if len(value) > _LONGEST_KEY:
         raise ConfigurationError(
             f"the key from {source} has more than {_LONGEST_KEY} characters",
-            hint="is this the right file?",
+            hint="is this the right place?",
         )
-    return Secret(value, source)
+    return secret
 
 
 _PLACEHOLDER = re.compile(
@@ -162,12 +168,13 @@ def would_start(value: str) -> bool:
     return len(stripped) >= MINIMUM_KEY_LENGTH and stripped.lower() != "your_api_key_here"
 
 
-def lint_key(value: str) -> tuple[str, ...]:
+def lint_key(secret: Secret) -> tuple[str, ...]:
     """What is wrong with a key that can be sent: one sentence each, with how to mend it.
 
     The rules are those of Hermes' own start-up guard (wire.md, section 6; `has_usable_secret` of
     0.19 to 0.22), and of what people paste by mistake. No finding holds any part of the key.
     """
+    value = secret.reveal()
     findings = []
     if len(value.strip()) < MINIMUM_KEY_LENGTH:
         findings.append(

@@ -5,12 +5,21 @@ Paths and a mapping of variables in, a value out; nothing here sends, writes or 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hermes_ctl.discovery.files import HomeReader, Settings, Sourced, hermes_home, user_home
-from hermes_ctl.discovery.rules import ServerRules, ignored_limits, limit, model, multiplex, notes
+from hermes_ctl.discovery.rules import (
+    OF_HERMES,
+    ServerRules,
+    ignored_limits,
+    limit,
+    model,
+    multiplex,
+    notes,
+)
 from hermes_ctl.secrets import Secret
 
 __all__ = ["NodeFiles", "Sourced", "hermes_home", "read_node_files", "user_home"]
@@ -21,7 +30,7 @@ class NodeFiles:
     """What the files of one HERMES_HOME come to.
 
     `home` is that folder, `profile` the profile whose it is, None for the default one; `found`
-    says that there was something to read. `enabled` says whether Hermes would open the API server
+    says that it exists. `enabled` says whether Hermes would open the API server
     by them, `multiplex` whether one gateway serves all profiles; a limit of 0 is none at all.
     `ignored_limits` are limits that stand where Hermes does not look. `problems` are sentences on
     what is broken, contradictory or without effect; `unreadable` those of them that kept a whole
@@ -49,6 +58,17 @@ class NodeFiles:
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host.value, self.host.value)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port.value}"
 
+    @property
+    def has_own_port(self) -> bool:
+        """Whether a port is stated, so that this profile may be served by a gateway of its own."""
+        return self.port.source != OF_HERMES
+
+    @property
+    def url_source(self) -> str:
+        """What made `url` what it is."""
+        stated = [part.source for part in (self.host, self.port) if part.source != OF_HERMES]
+        return " and ".join(stated) or (OF_HERMES if self.found else "default")
+
 
 def read_node_files(environment: Mapping[str, str], profile: str | None = None) -> NodeFiles:
     """Read the files of the default profile, or of `profile`.
@@ -70,7 +90,7 @@ def read_node_files(environment: Mapping[str, str], profile: str | None = None) 
     return NodeFiles(
         home=home,
         profile=profile if named else None,
-        found=reader.found or "API_SERVER_KEY" in variables,
+        found=reader.found or bool(reader.unreadable) or os.path.isdir(home),  # noqa: PTH112
         host=host,
         port=port,
         key=key,

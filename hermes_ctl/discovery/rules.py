@@ -198,6 +198,9 @@ def notes(
     for place in places(settings, "key"):
         if isinstance(place.value, str) and REFERENCE.search(place.value):
             yield f"{place.source} refers to a variable, which Hermes before 0.22 takes literally"
+    top = settings.get((*_TOP, "key"))
+    if top is not None:
+        yield f"{top.source} is not looked at by Hermes before 0.22: use {'.'.join(_LIMIT[:-1])}.key"
     for ignored in ignored_limits(settings):
         yield f"{ignored.source} has no effect: Hermes reads the limit only from {'.'.join(_LIMIT)}"
 
