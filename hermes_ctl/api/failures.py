@@ -39,6 +39,16 @@ from hermes_ctl.text import one_line
 _SPEAKS_PLAIN_HTTP: Final = ("WRONG_VERSION", "RECORD_LAYER", "PACKET_LENGTH", "HTTP_REQUEST")
 _WRONG_NAME: Final = frozenset({62, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH
 _EXPIRED: Final = 10  # X509_V_ERR_CERT_HAS_EXPIRED
+_PHASES: Final = frozenset(
+    {
+        "connect_tcp",
+        "start_tls",
+        "send_request_headers",
+        "send_request_body",
+        "receive_response_headers",
+        "receive_response_body",
+    }
+)
 _WAIT: Final = "to wait until it is back: hermesctl check --wait 60s"
 
 
@@ -55,8 +65,9 @@ class Attempt:
 
     async def trace(self, name: str, _info: Any) -> None:
         """httpcore's `trace` extension: `http11.send_request_headers.started` and the like."""
-        if name.endswith(".started"):
-            self.phase = name.split(".")[1]
+        *_, step, state = name.split(".")
+        if state == "started" and step in _PHASES:
+            self.phase = step
 
     @property
     def host(self) -> str:
@@ -176,8 +187,9 @@ def _network_failure(attempt: Attempt, error: Exception, reason: str) -> Hermesc
             url=attempt.url,
         )
     numbers = {cause.errno for cause in causes if isinstance(cause, OSError)}
-    if any(isinstance(cause, (socket.gaierror, UnicodeError)) for cause in causes):
-        return _name_not_found(attempt)
+    for cause in causes:
+        if isinstance(cause, socket.gaierror):
+            return _name_not_found(attempt, f": {cause.strerror}")
     if errno.ECONNREFUSED in numbers:
         return _refused(attempt)
     if errno.ECONNRESET in numbers:
@@ -214,16 +226,16 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         waiting.extend([current.__cause__, current.__context__])
 
 
-def _name_not_found(attempt: Attempt) -> NameNotFound:
+def _name_not_found(attempt: Attempt, reason: str = "") -> NameNotFound:
     name = urlsplit(attempt.proxy or attempt.url).hostname
     if attempt.proxy:
         return NameNotFound(
-            f"the name {name} of the proxy is not known here",
+            f"the name {name} of the proxy is not known here{reason}",
             hint="look at HTTP_PROXY, HTTPS_PROXY and ALL_PROXY",
             url=attempt.url,
         )
     return NameNotFound(
-        f"the name {name} is not known here",
+        f"the name {name} is not known here{reason}",
         hint="check the spelling of --url or of the context: hermesctl config explain",
         url=attempt.url,
     )
@@ -250,10 +262,11 @@ def _refused(attempt: Attempt) -> ConnectionRefused:
 
 def _protocol_failure(attempt: Attempt, reason: str) -> HermesctlError:
     if "without sending a response" in reason:
+        https = attempt.url.startswith("https:")
+        other = "wants a client certificate" if https else "wants https:// instead of http://"
         return EmptyReply(
             f"{attempt.peer} closed the connection without an answer",
-            hint="the gateway is starting or stopping, or the port wants https:// instead of http://; "
-            + _WAIT,
+            hint=f"the gateway is starting or stopping, or the port {other}; {_WAIT}",
             url=attempt.url,
         )
     if "peer closed connection" in reason or "incomplete" in reason:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -33,6 +34,11 @@ BODY_LIMIT: Final = 256 * 1024 * 1024
 
 STREAM_SILENCE: Final = 90.0
 """Seconds without one byte after which a stream is dead: three keepalives of 30 s (field-notes 11)."""
+
+
+_CONTROL = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f]"
+)  # Hermes answers 400 and repeats the value (wire.md, 1)
 
 
 class OwnKey:
@@ -180,6 +186,13 @@ class Transport:
         given = {**(headers or {})}
         if secret:
             given["Authorization"] = f"Bearer {secret.reveal()}"
+        for name, value in given.items():
+            if _CONTROL.search(value):
+                raise UsageError(
+                    f"the header {name} cannot be sent: it would hold a control character",
+                    hint="look at the key, the session key and the ids; nothing was sent",
+                    url=attempt.url,
+                )
         try:
             request = self._http.build_request(
                 method,

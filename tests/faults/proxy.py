@@ -22,7 +22,7 @@ class Link(LoopbackServer):
     """A TCP link to `port` of loopback. Everything passes until told otherwise, at any moment.
 
     `delay` is seconds for each piece in each direction, `drip` bytes of an answer's piece.
-    `received` and `sent` count the bytes of clients and of the server.
+    `greeting` is said by the link itself to whoever connects. `received` and `sent` count the bytes of clients and of the server.
     """
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
@@ -32,17 +32,19 @@ class Link(LoopbackServer):
         self.drip: int | None = None
         self.hold_back = False
         self.refuse = False
+        self.greeting = b""
         self.received = 0
         self.sent = 0
         self._trigger: bytes | None = None
-        self._once = True
+        self._lost = False
         self._flow: asyncio.Event
         self._pairs: set[_Pair] = set()
 
-    def cut_when(self, text: bytes, *, every_time: bool = False) -> None:
-        """Breaks the connection on which the server has just said `text`."""
+    def cut_when(self, text: bytes, *, lost: bool = False) -> None:
+        """Breaks the connection, once, on which the server has just said `text`; the client gets to
+        see it unless it is `lost`."""
         self._trigger = text
-        self._once = not every_time
+        self._lost = lost
 
     def cut(self) -> None:
         """Breaks every connection now."""
@@ -68,6 +70,7 @@ class Link(LoopbackServer):
         if self.refuse:
             connection.reset()
             return
+        await connection.send(self.greeting)
         reader, writer = await asyncio.open_connection(*self.target)
         pair = _Pair(connection, Connection(reader, writer, connection.number))
         self._pairs.add(pair)
@@ -94,10 +97,13 @@ class Link(LoopbackServer):
             self.notify()
             await self._flow.wait()
             await asyncio.sleep(self.delay)
-            await self._pass_on(pair, data)
-            if self._trigger and pair.has_said(data, self._trigger):
-                self._trigger = None if self._once else self._trigger
-                pair.reset()
+            cut = self._trigger is not None and pair.has_said(data, self._trigger)
+            if cut:
+                self._trigger = None
+            if not (cut and self._lost):
+                await self._pass_on(pair, data)
+            if cut:
+                pair.client.close()
                 return
         await pair.client.send(bytes(pair.held))
 
