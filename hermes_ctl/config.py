@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from hermes_ctl import secrets
 from hermes_ctl.addresses import Address, check_profile, parse_address
-from hermes_ctl.contexts import Context, Contexts, KeySource, expanded, load_contexts
+from hermes_ctl.contexts import Context, Contexts, KeySource, expanded, is_lab, load_contexts
 from hermes_ctl.discovery import NodeFiles, read_node_files
 from hermes_ctl.errors import ConfigurationError, UsageError
 from hermes_ctl.secrets import Secret, lint_key
@@ -202,7 +203,7 @@ class _Resolution:
         if self._options.context is not None:
             return contexts.get(self._options.context), True
         name = self._environment.get(CONTEXT_VARIABLE)
-        if name:
+        if name and not is_lab(name):
             return contexts.get(name, CONTEXT_VARIABLE), False
         return (None if contexts.current is None else contexts.get(contexts.current)), False
 
@@ -248,8 +249,9 @@ class _Resolution:
             return None
         for name in dict.fromkeys((profile, None)):
             files = self._resolver.files(name)
-            if address.same_origin(_address(files)):
-                return files
+            with suppress(ConfigurationError):  # what stands in the files is not what was asked for
+                if address.same_origin(_address(files)):
+                    return files
         return None
 
     # The key

@@ -116,6 +116,11 @@ def configuration_file(environment: Mapping[str, str]) -> Path:
     return folder / "hermesctl" / "config.toml"
 
 
+def is_lab(name: str) -> bool:
+    """Whether a context's name means a running lab: `lab` or `lab:NAME`. Those stand in no file."""
+    return name == "lab" or name.startswith("lab:")
+
+
 def expanded(path: str, environment: Mapping[str, str], folder: Path) -> Path:
     """A path as the file has it: `~` is the user's home, a relative one is in `folder`."""
     if path == "~" or path.startswith("~/"):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hermes_ctl.contexts import Context, Contexts, KeySource
+from hermes_ctl.contexts import Context, Contexts, KeySource, is_lab
 from hermes_ctl.durations import parse_duration
 from hermes_ctl.errors import ConfigurationError, UsageError
 from hermes_ctl.secrets import read_private_file
@@ -19,7 +19,6 @@ KEY_SOURCES = ("key-file", "key-command", "key-environment")
 
 _LARGEST_FILE = 4 * 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-_RESERVED = "lab"  # --context lab and lab:NAME mean a running lab
 _KEY_LITERALS = ("key", "api-key", "token", "bearer", "password", "secret")
 
 Place = tuple[str, ...]
@@ -67,7 +66,7 @@ def check_name(name: str) -> str:
             f"{name!r} is no name for a context",
             hint="a context's name has letters, digits, dots, dashes, underscores and @",
         )
-    if name == _RESERVED:
+    if is_lab(name):
         raise UsageError(
             f"the name {name!r} always means a running lab", hint="give the context another name"
         )

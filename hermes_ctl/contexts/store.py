@@ -5,18 +5,116 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from time import monotonic, sleep
 from typing import Any
 
-from hermes_ctl.contexts import Contexts, configuration_file
-from hermes_ctl.contexts.document import VERSION, Document, contexts_of, read_document
-from hermes_ctl.errors import ConfigurationError
+from hermes_ctl.contexts import Contexts, KeySource, configuration_file, load_contexts
+from hermes_ctl.contexts.document import (
+    KEY_SOURCES,
+    VERSION,
+    Document,
+    check_name,
+    contexts_of,
+    read_document,
+)
+from hermes_ctl.errors import ConfigurationError, UsageError
 
 LOCK_SECONDS = 10.0
 
 Change = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextChange:
+    """What is to be different in one context; what is not named here stays as it is.
+
+    `values` are keys of the file with their new values, `unset` those to take out. `key` becomes
+    the key of the context, or of the profile `for_profile` of it. A label of None is taken out, as
+    is a group that is False.
+    """
+
+    values: Mapping[str, str | float | bool] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
+    key: KeySource | None = None
+    for_profile: str | None = None
+    labels: Mapping[str, str | None] = field(default_factory=dict)
+    groups: Mapping[str, bool] = field(default_factory=dict)
+
+    def apply(self, context: dict[str, Any]) -> None:
+        """Change the TOML table of a context in place."""
+        for name in self.unset:
+            if name not in context:
+                raise UsageError(
+                    f"the context has no {name} to take out",
+                    hint=f"it has {', '.join(context) or 'nothing'}",
+                )
+            del context[name]
+        context.update(self.values)
+        if self.key is not None:
+            self._set_key(context, self.key)
+        labels = {**context.get("labels", {}), **self.labels}
+        _put(context, "labels", {name: value for name, value in labels.items() if value})
+        wanted = dict.fromkeys(context.get("groups", ()), True) | dict(self.groups)
+        _put(context, "groups", [name for name, is_in in wanted.items() if is_in])
+
+    def _set_key(self, context: dict[str, Any], key: KeySource) -> None:
+        if self.for_profile is not None:
+            profiles = context.setdefault("profiles", {})
+            context = profiles.setdefault(self.for_profile, {})
+        for name in KEY_SOURCES:
+            context.pop(name, None)
+        value = key.value
+        context[f"key-{key.kind}"] = value if isinstance(value, str) else list(value)
+
+
+def _put(table: dict[str, Any], name: str, value: Any) -> None:
+    """Set `name`, or take it out where there is nothing to say."""
+    table.pop(name, None)
+    if value:
+        table[name] = value
+
+
+def set_context(environment: Mapping[str, str], name: str, change: ContextChange) -> bool:
+    """Make the context `name`, or change it. Says whether it is a new one."""
+    check_name(name)
+    made = False
+
+    def apply(content: dict[str, Any]) -> None:
+        nonlocal made
+        contexts = content.setdefault("contexts", {})
+        made = name not in contexts
+        if made and "url" not in change.values:
+            raise UsageError(
+                f"there is no context {name!r} yet, and a new one needs an address",
+                hint=f"hermesctl config set-context {name} --url http://node:8642",
+            )
+        change.apply(contexts.setdefault(name, {}))
+
+    change_file(environment, apply)
+    return made
+
+
+def use_context(environment: Mapping[str, str], name: str) -> None:
+    """Make `name` the context that is meant where none is named."""
+    load_contexts(environment).get(name, "the command line")
+    change_file(environment, lambda content: content.update({"current-context": name}))
+
+
+def delete_context(environment: Mapping[str, str], name: str) -> bool:
+    """Take the context `name` out. Says whether it was the current one, of which none is left."""
+    contexts = load_contexts(environment)
+    contexts.get(name, "the command line")
+
+    def apply(content: dict[str, Any]) -> None:
+        content.get("contexts", {}).pop(name, None)
+        if content.get("current-context") == name:
+            del content["current-context"]
+
+    change_file(environment, apply)
+    return contexts.current == name
 
 
 def change_file(environment: Mapping[str, str], change: Change) -> Contexts:
@@ -35,7 +133,11 @@ def change_file(environment: Mapping[str, str], change: Change) -> Contexts:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _lock(path):
-            content = read_document(path).content if path.exists() else {"version": VERSION}
+            content: dict[str, Any] = {"version": VERSION}
+            if path.exists():
+                document = read_document(path)
+                contexts_of(document)
+                content = document.content
             change(content)
             text = _toml(content)
             contexts = contexts_of(Document(path, text, content))
