@@ -3,6 +3,7 @@ to mend it, and what it cost."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -246,21 +247,23 @@ def _counts(report: Report) -> list[str]:
 
 
 def _write_trouble(screen: Screen, step: Step) -> None:
-    from rich.padding import Padding
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(width=max(_LABEL, len(step.id)), no_wrap=True)
-    table.add_column(width=8, no_wrap=True)
-    table.add_column(overflow="fold")
     rows: list[tuple[str, str]] = []
     if step.expected:
         rows.append(("expected", step.expected))
     rows.append(("found", step.observed or step.summary))
     rows += [("fix", line) for line in step.fix]
     rows.append(("more", f"hermesctl explain {step.id}"))
+    indent = max(_LABEL, len(step.id) + 1)
     for index, (label, text) in enumerate(rows):
-        name = Text(step.id if index == 0 else "", style=_STYLE[step.status])
-        table.add_row(name, Text(label, style="dim"), Text(cell(text)))
-    screen.out.print(Padding(table, 0, expand=False))
+        shown = cell(text)
+        room = max(screen.out.width - indent - 9, 20)
+        for number, piece in enumerate(textwrap.wrap(shown, room) or [""]):
+            line = Text()
+            line.append(
+                (step.id if index == number == 0 else "").ljust(indent), style=_STYLE[step.status]
+            )
+            line.append(("" if number else label).ljust(9), style="dim")
+            line.append(piece)
+            screen.out.print(line)

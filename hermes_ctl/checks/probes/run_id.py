@@ -55,9 +55,10 @@ async def probe(subject: Subject) -> Finding:
         return finding(
             Status.WARN, f"{run_id} is stable, but was answered with {canary.answer.status}"
         )
+    short = f"{run_id[:10]}…" if len(run_id) > 12 else run_id
     places = f"the answer, the status and all {len(canary.events)} events"
     same = ", and again for the same idempotency key" if replayed else ""
-    return finding(Status.PASS, f"{run_id} in {places}{same}")
+    return finding(Status.PASS, f"{short} in {places}{same}")
 
 
 def _other_ids(canary: Transcript) -> list[tuple[str, str]]:
