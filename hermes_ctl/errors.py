@@ -64,6 +64,13 @@ class ExitCode(IntEnum):
     TERMINATED = 143
 
 
+class ClosedPipe(BaseException):
+    """Whoever read our standard output has gone: exit code 141, and not a word.
+
+    Not an `Exception`, because nothing is to survive it: not a step, not a task.
+    """
+
+
 class HermesctlError(Exception):
     """A failure that a user can understand.
 

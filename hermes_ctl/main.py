@@ -29,6 +29,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments[:1] == ["--version"]:
             sys.stdout.write(f"hermesctl {__version__}\n")
             code = 0
+        elif arguments in (["--help"], ["-h"]):
+            from hermes_ctl.cli.app import help_text
+
+            sys.stdout.write(help_text())
+            code = 0
         else:
             code = _run(arguments)
         sys.stdout.flush()
@@ -102,26 +107,33 @@ def _ending_signals() -> Iterator[Callable[[], object]]:
 
 def _outcome(arguments: list[str], invocation: Invocation) -> int | Failure:
     """The exit code of the command, or its failure. Raises BrokenPipeError for a closed output."""
-    import errno
-
-    from hermes_ctl.cli.app import run
-    from hermes_ctl.errors import HermesctlError
-    from hermes_ctl.render import errors
+    from hermes_ctl.cli.root import run
+    from hermes_ctl.errors import ClosedPipe
 
     try:
         return run(arguments, invocation)
-    except errors.ClosedPipe as closed:
+    except ClosedPipe as closed:
         raise BrokenPipeError from closed
-    except _Signalled as signalled:
+    except (Exception, _Signalled) as error:
+        return _failure(error)
+
+
+def _failure(error: Exception | _Signalled) -> Failure:
+    """What is to be said of `error`; raises it again if it is the output that cannot be written."""
+    import errno
+
+    from hermes_ctl.errors import HermesctlError
+    from hermes_ctl.render import errors
+
+    if isinstance(error, _Signalled):
         from hermes_ctl.cli.loop import interrupted
 
-        return errors.known(interrupted(signalled.number))
-    except HermesctlError as error:
+        return errors.known(interrupted(error.number))
+    if isinstance(error, HermesctlError):
         return errors.known(error)
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            raise
-        return errors.bug(error)
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        raise error
+    return errors.bug(error)
 
 
 def _report(failure: Failure, invocation: Invocation, arguments: list[str]) -> None:

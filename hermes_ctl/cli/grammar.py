@@ -13,6 +13,8 @@ import typer
 import typer.core
 import typer.main
 
+from hermes_ctl.cli.app import PROGRAM
+
 if TYPE_CHECKING:
     from typer._click import Command as AnyCommand
     from typer._click import Context, HelpFormatter
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
     Function = Callable[..., int | None]
 
-PROGRAM = "hermesctl"
 OWN_OPTIONS = "Options"
 
 

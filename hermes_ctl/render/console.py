@@ -11,8 +11,7 @@ from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from hermes_ctl.errors import Undetermined
-from hermes_ctl.render.errors import ClosedPipe
+from hermes_ctl.errors import ClosedPipe, Undetermined
 from hermes_ctl.secrets import redact
 from hermes_ctl.text import one_line, visible
 

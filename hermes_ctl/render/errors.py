@@ -13,10 +13,6 @@ from hermes_ctl.text import one_line, visible
 _WIDTH = 6
 
 
-class ClosedPipe(BaseException):
-    """Whoever read our standard output has gone. Not an `Exception`: nothing is to survive it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Failure:
     """What a command failed with. The texts may be hostile; `text` and `document` neutralise."""

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from hermes_ctl.cli.app import ENTRIES, Entry, load
+from hermes_ctl.cli.app import ENTRIES, Entry
+from hermes_ctl.cli.root import load
 from hermes_ctl.main import main
 
 SECTIONS = ["Readiness", "Runs", "Inspect", "Gate and lab", "Configuration"]
@@ -40,7 +41,8 @@ def test_every_command_has_its_help(entry: Entry, capsys: pytest.CaptureFixture[
 def test_every_option_says_what_it_is_for(entry: Entry) -> None:
     command = load(entry)
     for leaf in getattr(command, "commands", {"": command}).values():
-        mute = [param.name for param in leaf.params if not getattr(param, "help", None)]
+        options = [param for param in leaf.params if param.param_type_name == "option"]
+        mute = [option.name for option in options if not getattr(option, "help", None)]
         assert mute == [], f"{entry.name} {leaf.name}"
 
 

@@ -15,7 +15,8 @@ import pytest
 # A command named `try`; {body} is what it does.
 PROGRAM = """
 import asyncio, signal, sys, time
-from hermes_ctl.cli import app, loop
+from hermes_ctl.cli import loop, root
+from hermes_ctl.cli.app import Entry
 from hermes_ctl.cli.grammar import as_command
 from hermes_ctl.cli.options import StreamView
 from hermes_ctl.errors import ConnectionReset, UsageError
@@ -26,8 +27,8 @@ def command(view: StreamView) -> None:
     say = view.screen.line
 {body}
 
-app._BY_NAME["try"] = app.Entry("Test", "try", "no:thing", "Try it.")
-app.load = lambda entry: as_command(entry.name, command)
+root.ENTRIES = (Entry("Test", "try", "no:thing", "Try it."),)
+root.load = lambda entry: as_command(entry.name, command)
 sys.exit(main(["try", *sys.argv[1:]]))
 """
 

@@ -12,12 +12,12 @@ from collections.abc import Callable
 import pytest
 
 from hermes_ctl import errors
-from hermes_ctl.cli import app
+from hermes_ctl.cli import root
+from hermes_ctl.cli.app import Entry
 from hermes_ctl.cli.grammar import as_command
 from hermes_ctl.cli.options import DocumentView
 from hermes_ctl.errors import ExitCode, HermesctlError
 from hermes_ctl.main import main
-from hermes_ctl.render.errors import ClosedPipe
 from hermes_ctl.secrets import Secret
 
 Outcome = Callable[[], int | None]
@@ -35,9 +35,9 @@ def attempt(monkeypatch: pytest.MonkeyPatch) -> Try:
                 raise outcome
             return outcome()
 
-        entry = app.Entry("Test", "try", "nowhere:nothing", "Try it.")
-        monkeypatch.setattr(app, "_BY_NAME", {"try": entry})
-        monkeypatch.setattr(app, "load", lambda entry: as_command(entry.name, command))
+        entry = Entry("Test", "try", "nowhere:nothing", "Try it.")
+        monkeypatch.setattr(root, "ENTRIES", (entry,))
+        monkeypatch.setattr(root, "load", lambda entry: as_command(entry.name, command))
         return main(["try", *options])
 
     return attempt
@@ -142,7 +142,7 @@ def test_143_terminated(attempt: Try) -> None:
 
 def test_141_closed_pipe(attempt: Try, capsys: pytest.CaptureFixture[str]) -> None:
     def closed() -> int:
-        raise ClosedPipe
+        raise errors.ClosedPipe
 
     assert attempt(closed) == 141
     assert capsys.readouterr() == ("", "")
@@ -204,8 +204,8 @@ def test_a_document_is_not_followed_by_another(
         view.screen.document({"verdict": "ready"})
         raise errors.ConnectionReset("while cleaning up")
 
-    monkeypatch.setattr(app, "_BY_NAME", {"try": app.Entry("Test", "try", "n:n", "Try it.")})
-    monkeypatch.setattr(app, "load", lambda entry: as_command(entry.name, command))
+    monkeypatch.setattr(root, "ENTRIES", (Entry("Test", "try", "n:n", "Try it."),))
+    monkeypatch.setattr(root, "load", lambda entry: as_command(entry.name, command))
     assert main(["try", "-o", "json"]) == 3
     assert json.loads(capsys.readouterr().out) == {"verdict": "ready"}
 

@@ -16,7 +16,7 @@ sys.stderr.write("\\n".join(["modules:", *sys.modules]))
 sys.exit(code)
 """
 COMMAND_PARTS = ("hermes_ctl.cli.", "hermes_ctl.api", "hermes_ctl.checks", "hermes_ctl.lab")
-SKELETON = {"hermes_ctl.cli.app", "hermes_ctl.cli.grammar"}
+SKELETON = {"hermes_ctl.cli.app", "hermes_ctl.cli.root", "hermes_ctl.cli.grammar"}
 
 
 def loaded_by(*arguments: str) -> set[str]:
@@ -39,9 +39,19 @@ def test_version_loads_next_to_nothing() -> None:
     }
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ()])
-def test_help_loads_no_command(arguments: tuple[str, ...]) -> None:
-    loaded = loaded_by(*arguments)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_loads_the_table_alone(option: str) -> None:
+    loaded = loaded_by(option)
+    assert loaded.isdisjoint({"typer", "rich", "httpx", "pydantic", "asyncio", "dataclasses"})
+    assert {name for name in loaded if name.startswith("hermes_ctl.")} == {
+        "hermes_ctl.main",
+        "hermes_ctl.cli",
+        "hermes_ctl.cli.app",
+    }
+
+
+def test_no_command_loads_no_command() -> None:
+    loaded = loaded_by()
     assert loaded.isdisjoint({"rich", "httpx", "pydantic", "asyncio", "psutil", "yaml", "dotenv"})
     assert {name for name in loaded if name.startswith(COMMAND_PARTS)} <= SKELETON
 
