@@ -1,8 +1,9 @@
 """A scripted OpenAI-compatible model on loopback: no key, no cost, no surprise.
 
-What it says is in `script.py` (read its docstring for the prompts and directives). This file is
-the server around it, the standard library's: `POST /v1/chat/completions` (plain and streamed),
-`GET /v1/models`, each with or without `/v1`, and for tests and proofs:
+What it says is in `script.py` and `directives.py` (their docstrings list the prompts and the
+directives). This file is the server around it, the standard library's:
+`POST /v1/chat/completions` (plain and streamed), `GET /v1/models`, each with or without `/v1`,
+and for tests and proofs:
 
     GET  /lab/requests[?after=N]   what was received: {"requests": [record, ...]}, see `Record`
     GET  /lab/behaviour            how it behaves now: see `Behaviour`
@@ -25,6 +26,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TextIO
@@ -33,7 +35,8 @@ from urllib.parse import parse_qs, urlsplit
 from hermes_ctl.clock import now
 from hermes_ctl.errors import UsageError
 from hermes_ctl.lab.reply import Reply
-from hermes_ctl.lab.script import Turn, answer, purpose_of, text_of
+from hermes_ctl.lab.script import answer, purpose_of, text_of
+from hermes_ctl.lab.turns import Turn
 
 DEFAULT_MODEL = "lab-model"
 OTHER_MODEL = "lab-other"
@@ -49,7 +52,7 @@ class Behaviour:
 
     `toolless`: it makes no tool call, as if none had been offered. `usage` False: usage is absent.
     `any_model`: it takes every model name. `hang`: it accepts the request and never answers.
-    `empty`: it answers with nothing and zero usage. `status`: an HTTP error instead of an answer.
+    `empty`: it answers without text. `status`: an HTTP error instead of an answer.
     `delay`: seconds before the first byte of each answer.
     """
 
@@ -127,7 +130,8 @@ class Model(ThreadingHTTPServer):
 
     def start(self) -> None:
         """Serve from a thread of its own."""
-        self._thread = threading.Thread(target=self.serve_forever, name="lab-model", daemon=True)
+        serve = partial(self.serve_forever, poll_interval=0.1)  # how soon it notices `shutdown`
+        self._thread = threading.Thread(target=serve, name="lab-model", daemon=True)
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
@@ -240,7 +244,7 @@ class _Handler(BaseHTTPRequestHandler):
         if behaviour.toolless:
             request = {**request, "tools": []}
         try:
-            turn = Turn(usage=False) if behaviour.empty else answer(request)
+            turn = Turn() if behaviour.empty else answer(request)
         except UsageError as failure:
             self._error(400, failure.message)
             return

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hermes_ctl.clock import now
-from hermes_ctl.lab.script import Turn
+from hermes_ctl.lab.turns import Turn
 
 
 class Reply:
@@ -16,7 +16,7 @@ class Reply:
 
     def __init__(self, request: Mapping[str, Any], turn: Turn, *, with_usage: bool) -> None:
         self._turn = turn
-        self._with_usage = with_usage
+        self._with_usage = with_usage and turn.usage
         self._prompt = len(json.dumps(request.get("messages") or [])) // 4 + 1
         self._spoken = 0
         self._head = {
@@ -74,8 +74,7 @@ class Reply:
         ]
 
     def _usage(self) -> dict[str, Any]:
-        """A quarter of the characters as tokens; all zero for a turn without usage."""
-        prompt = self._prompt if self._turn.usage else 0
-        completion = self._spoken // 4 + 1 if self._turn.usage else 0
-        counts = {"prompt_tokens": prompt, "completion_tokens": completion}
-        return {"usage": {**counts, "total_tokens": prompt + completion}}
+        """A quarter of the characters as tokens, and ten for a tool call."""
+        completion = -(-self._spoken // 4) + 10 * len(self._turn.calls)
+        counts = {"prompt_tokens": self._prompt, "completion_tokens": completion}
+        return {"usage": {**counts, "total_tokens": self._prompt + completion}}
