@@ -57,6 +57,11 @@ class Client:
         self._transport = Transport(node, connections=connections)
         self._observe = observe
 
+    @property
+    def proxy(self) -> str | None:
+        """The proxy of the environment that carries the requests, without its password."""
+        return self._transport.shown_proxy
+
     async def __aenter__(self) -> Self:
         return self
 

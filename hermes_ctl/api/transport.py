@@ -56,11 +56,12 @@ class Transport:
 
     def __init__(self, node: Node, *, connections: int = 20) -> None:
         self.node = node
-        self.proxy = _proxy_for(node)
+        proxy = _proxy_for(node)
+        self.shown_proxy = _without_login(proxy) if proxy else None
         try:
             self._http = httpx.AsyncClient(
                 verify=_verification(node),
-                proxy=self.proxy,
+                proxy=proxy,
                 follow_redirects=False,
                 trust_env=False,
                 limits=httpx.Limits(
@@ -168,7 +169,7 @@ class Transport:
 
     def _attempt(self, route: str, values: Mapping[str, str] | None, limit: float) -> Attempt:
         url = self.url_of(route, values or {})
-        return Attempt(url, limit, _without_login(self.proxy) if self.proxy else None)
+        return Attempt(url, limit, self.shown_proxy)
 
     def _build(
         self,
@@ -228,7 +229,7 @@ class Transport:
             headers={name.lower(): value for name, value in response.headers.items()},
             body=body,
             elapsed=time.monotonic() - began,
-            proxied=self.proxy is not None,
+            proxied=self.shown_proxy is not None,
             peer=str(peer[0]) if isinstance(peer, tuple) else None,
         )
 

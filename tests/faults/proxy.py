@@ -141,22 +141,23 @@ class _Pair:
 class HttpProxy(LoopbackServer):
     """A proxy as `HTTP_PROXY` names one: it fetches `http://...` from `upstream`, whatever the host.
 
-    `requests` is what it was asked, absolute addresses included; `refuse` makes it answer 403 to
-    everything, as a company's proxy does with a page of its own.
+    `requests` is what it was asked, absolute addresses included; `refuse_with` is a status that it
+    answers to everything, as a company's proxy does with a page of its own. Without an upstream it
+    cannot reach anything (502).
     """
 
     def __init__(self, upstream: int | None = None) -> None:
         super().__init__()
         self.upstream = upstream
-        self.refuse = False
+        self.refuse_with: int | None = None
         self.requests: list[Request] = []
 
     async def serve(self, connection: Connection) -> None:
         while request := await connection.receive():
             self.requests.append(request)
-            if self.refuse or self.upstream is None:
+            if self.refuse_with or self.upstream is None:
                 page = "<html><head><title>Blocked by policy</title></head></html>"
-                reply = html_reply(403 if self.refuse else 502, page, {"Server": "squid/6.6"})
+                reply = html_reply(self.refuse_with or 502, page, {"Server": "squid/6.6"})
                 await connection.send(reply.head() + reply.body)
                 continue
             await self._forward(connection, request)

@@ -13,6 +13,7 @@ from typing import Any
 
 from hermes_ctl.errors import UsageError
 from hermes_ctl.lab import script
+from hermes_ctl.lab.turns import ToolCall, Turn
 from tests.faults.faults import HOSTILE, Faults
 
 DEFAULT_MODEL = "stub-model"
@@ -147,7 +148,7 @@ class Run:
         if self.model not in KNOWN_MODELS and not self.faults.accept_unknown_model:
             raise ModelFailure(f"HTTP 404: The model `{self.model}` does not exist")
 
-    async def _speak(self, turn: script.Turn, *, after_tool: bool) -> tuple[str, int]:
+    async def _speak(self, turn: Turn, *, after_tool: bool) -> tuple[str, int]:
         said, count = "", 0
         for piece in turn.pieces():
             await asyncio.sleep(piece.pause * self.pace)
@@ -161,7 +162,7 @@ class Run:
             self.emit("reasoning.available", text=said.strip()[:500])
         return said, count
 
-    async def _use_tools(self, calls: tuple[script.ToolCall, ...]) -> None:
+    async def _use_tools(self, calls: tuple[ToolCall, ...]) -> None:
         named = [{"id": f"call_{n}", "function": {"name": c.name}} for n, c in enumerate(calls)]
         self.messages.append({"role": "assistant", "content": "", "tool_calls": named})
         for number, call in enumerate(calls):
@@ -175,7 +176,7 @@ class Run:
                 {"role": "tool", "tool_call_id": f"call_{number}", "content": result}
             )
 
-    async def _use_tool(self, call: script.ToolCall) -> str:
+    async def _use_tool(self, call: ToolCall) -> str:
         began = time.monotonic()
         preview = str(next(iter(call.arguments.values()), ""))
         if self.faults.oversized_frame:

@@ -87,7 +87,7 @@ class Reply:
             **_stamp(),
             **({"Connection": "close"} if self.close else {}),
         }
-        return _head(self.status, lines)
+        return _head(self.status, {**lines, **self.headers})
 
 
 def json_reply(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
