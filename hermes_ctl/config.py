@@ -147,7 +147,7 @@ class _Resolution:
     def node(self) -> Node:
         place, profile, profile_source = self._with_profile(self._place())
         context, address = place.context, place.address
-        key = self._key(place, profile)
+        key, key_source = self._key(place, profile)
         timeout, timeout_source = self._timeout(context)
         ca_file, ca_source = self._ca_file(context)
         insecure = self._switched_on("insecure", self._options.insecure, context)
@@ -165,7 +165,7 @@ class _Resolution:
             home=home,
             sources={
                 "url": place.source,
-                "key": key.source if key is not None else "none",
+                "key": key_source,
                 "profile": profile_source,
                 "timeout": timeout_source,
                 "ca_file": ca_source,
@@ -256,8 +256,9 @@ class _Resolution:
 
     # The key
 
-    def _key(self, place: _Place, profile: str | None) -> Secret | None:
-        key = self._found_key(place, profile)
+    def _key(self, place: _Place, profile: str | None) -> tuple[Secret | None, str]:
+        """The key, or None, and where it came from."""
+        key, source = self._found_key(place, profile)
         if key is None:
             self._findings.append(
                 f"No key is known for {place.address.url}. Give --key-file FILE, export "
@@ -265,34 +266,51 @@ class _Resolution:
             )
         else:
             self._findings.extend(lint_key(key))
-        return key
+        return key, source
 
-    def _found_key(self, place: _Place, profile: str | None) -> Secret | None:
+    def _found_key(self, place: _Place, profile: str | None) -> tuple[Secret | None, str]:
         if self._options.key_file is not None:
-            return secrets.read_key_file(self._options.key_file)
-        source = self._context_key(place.context, profile)
+            key = secrets.read_key_file(self._options.key_file)
+            return key, f"--key-file: {key.source}"
+        stated = self._context_key(place.context, profile)
         exported = self._environment.get(KEY_VARIABLE)
-        if exported and not (
-            place.typed and (source is not None or self._exported_elsewhere(place))
-        ):
-            return secrets.key(exported, _variable(KEY_VARIABLE))
-        if source is not None:
-            return source.read(self._environment, self._resolver.contexts.path.parent)
-        return None if place.local is None else self._local_key(place.local, profile)
+        if exported and not self._is_for_another(place, stated):
+            key = secrets.key(exported, _variable(KEY_VARIABLE))
+            return key, key.source
+        if stated is not None and place.context is not None:
+            return self._of_context(stated, place.context, profile)
+        local = None if place.local is None else self._local_key(place.local, profile)
+        return local, local.source if local is not None else "none"
+
+    def _of_context(
+        self, stated: KeySource, context: Context, profile: str | None
+    ) -> tuple[Secret, str]:
+        named_by = self._source_of(context)
+        try:
+            key = stated.read(self._environment, self._resolver.contexts.path.parent)
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"{error.message}; {named_by} names it", hint=error.hint
+            ) from None
+        if stated is context.key and profile not in (None, "default", context.profile):
+            self._borrowed(f"The context {context.name} has no key for the profile {profile}")
+        return key, f"{key.source}, by {named_by}"
+
+    def _is_for_another(self, place: _Place, stated: KeySource | None) -> bool:
+        """Whether the exported key is not for a context that was typed: it has a key of its own,
+        or the exported address beside the exported key is another node's."""
+        if not place.typed:
+            return False
+        if stated is not None:
+            return True
+        return bool(self._environment.get(URL_VARIABLE)) and not (
+            self._exported_address().same_origin(place.address)
+        )
 
     def _context_key(self, context: Context | None, profile: str | None) -> KeySource | None:
         if context is None:
             return None
-        if profile is not None and profile in context.profiles:
-            return context.profiles[profile]
-        if context.key is not None and profile not in (None, "default", context.profile):
-            self._borrowed(f"The context {context.name} has no key for the profile {profile}")
-        return context.key
-
-    def _exported_elsewhere(self, place: _Place) -> bool:
-        """Whether the exported key stands beside an exported address that is another node's."""
-        exported = self._environment.get(URL_VARIABLE)
-        return bool(exported) and not self._exported_address().same_origin(place.address)
+        return context.profiles.get(profile or "", context.key)
 
     def _local_key(self, local: NodeFiles, profile: str | None) -> Secret | None:
         files = local

@@ -39,6 +39,7 @@ def one_line(text: str, limit: int | None = None) -> str:
     Keys are masked before the cut: half a key is no longer known for one.
     """
     line = " ".join(visible(text).split())
-    if limit is not None and len(line) > limit:
-        return redact(line)[: limit - 1] + "…"
-    return line
+    if limit is None or len(line) <= limit:
+        return line
+    line = redact(line)
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -32,7 +32,7 @@ ContextName = Annotated[str, typer.Argument(metavar="NAME", help="A context of t
 
 @app.command("view")
 def view_file(view: DocumentView) -> None:
-    """Show the configuration file. It holds no key."""
+    """Show the configuration file, which holds no key."""
     from hermes_ctl.contexts.document import contexts_of, read_document
 
     path = configuration_file(config.environment())
@@ -64,7 +64,10 @@ _SETTINGS: Table[_Row] = Table(
 
 @app.command("explain")
 def explain(node: NodeOptions, view: DocumentView) -> None:
-    """Show which node is meant: every value with its source, keys masked. Sends nothing."""
+    """Show every value with its source, keys masked.
+
+    Says which node a command with the same options would talk to. Sends nothing.
+    """
     from hermes_ctl.discovery import read_node_files
 
     environment = config.environment()
@@ -169,17 +172,17 @@ def set_context(
     ] = None,
     view: View,
 ) -> None:
-    """Make a context, or change what is named of it and leave the rest.
+    """Make a context, or change one.
 
-    The key itself is never stored, only where it is to be had.
+    What is not named stays as it is. The key itself is never stored, only where it is to be had.
 
     Examples:
 
-      hermesctl config set-context node1 --url http://node1:8642 --key-file ~/.keys/node1
-
-      hermesctl config set-context node1 --for-profile planner --key-command "pass show planner"
+      hermesctl config set-context node1 -u http://node1:8642 --key-file node1.key
 
       hermesctl config set-context node1 --timeout 30s --label site=lab --group gpu
+
+      hermesctl config set-context node1 --for-profile planner --key-file planner.key
     """
     from hermes_ctl.addresses import check_profile, parse_address
     from hermes_ctl.contexts import store
@@ -187,7 +190,7 @@ def set_context(
     values: dict[str, str | float | bool | None] = {
         "url": None if url is None else parse_address(url, "--url").url,
         "profile": None if profile is None else check_profile(profile),
-        "timeout": timeout,
+        "timeout": _in_seconds(timeout),
         "ca-file": _absolute(ca_file),
         "insecure": insecure,
         "proxy": proxy,
@@ -210,6 +213,10 @@ def set_context(
         f"context {name} {'made' if made else 'changed'}; to mean it from now on: "
         f"hermesctl config use-context {name}"
     )
+
+
+def _in_seconds(timeout: float | None) -> str | None:
+    return None if timeout is None else f"{timeout:.3f}".rstrip("0").rstrip(".") + "s"
 
 
 def _absolute(path: str | None) -> str | None:
@@ -251,7 +258,7 @@ def _label(text: str) -> tuple[str, str | None]:
 
 @app.command("use-context")
 def use_context(name: ContextName, view: View) -> None:
-    """Mean this context wherever no node is named."""
+    """Make a context the one that is meant."""
     from hermes_ctl.contexts import store
 
     store.use_context(config.environment(), name)
@@ -260,7 +267,10 @@ def use_context(name: ContextName, view: View) -> None:
 
 @app.command("delete-context")
 def delete_context(name: ContextName, view: View) -> None:
-    """Take a context out of the configuration. Its key stays where it is."""
+    """Take a context out of the file.
+
+    Its key stays where it is.
+    """
     from hermes_ctl.contexts import store
 
     was_current = store.delete_context(config.environment(), name)
