@@ -11,7 +11,7 @@ from hermes_ctl.api.models import Capabilities
 from hermes_ctl.checks.model import Status
 from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
 from hermes_ctl.checks.subject import Subject
-from hermes_ctl.errors import AuthenticationFailed, HermesctlError
+from hermes_ctl.errors import AuthenticationFailed, ConnectionLost, HermesctlError, NoAnswer
 
 REQUIRED_FEATURES = ("run_submission", "run_status", "run_events_sse", "run_stop")
 """Strictly true, by the adapter's rule (bmas.md, 3)."""
@@ -36,11 +36,13 @@ _NOT_ASKED = re.compile(r"/(ws|events)$")
 
 @dataclass(frozen=True, slots=True)
 class RouteAnswer:
-    """How a route answered when it was asked for something that does not exist."""
+    """How a route answered when it was asked for something that does not exist. Not `settled`: it
+    gave no answer in time, which a node that is busy starting does too."""
 
     method: str
     path: str
     problem: str | None
+    settled: bool = True
 
     @property
     def name(self) -> str:
@@ -69,13 +71,16 @@ async def probe(subject: Subject) -> Finding:
     expected = "features true, exact method and path, and an answer in JSON, for five routes"
     if gaps or broken_required:
         named = gaps + [f"{item.name} {item.problem}" for item in broken_required]
+        missed_only = not gaps and not any(item.settled for item in broken_required)
         return Finding(
-            Status.FAIL,
+            Status.UNKNOWN if missed_only else Status.FAIL,
             named[0] if len(named) == 1 else f"{named[0]}, and {len(named) - 1} more",
             expected=expected,
             observed="; ".join(named),
             evidence=trail(),
-            fix=("install the reviewed release on the node, and ask it without a proxy",),
+            fix=("check again, or give the node more time: --timeout 30s",)
+            if missed_only
+            else ("install the reviewed release on the node, and ask it without a proxy",),
         )
     served = f"5 of 5 required routes listed and served; {len(answers) - len(broken)} of {len(answers)} advertised"
     if broken:
@@ -122,6 +127,8 @@ async def _ask(subject: Subject, method: str, path: str) -> RouteAnswer:
         else:
             body: dict[str, str] | None = {} if method in ("POST", "PATCH", "PUT") else None
             answer = await subject.client.request(method, path, values=values, json=body)
+    except (NoAnswer, ConnectionLost) as error:
+        return RouteAnswer(method, path, f"gave no answer: {error.message}", settled=False)
     except HermesctlError as error:
         return RouteAnswer(method, path, f"did not answer: {error.message}")
     return RouteAnswer(method, path, _problem(answer, bool(values)))
