@@ -8,7 +8,6 @@ import pytest
 
 from tests.faults.server import HermesServer
 
-
 pytest_plugins = ("tests.live.labs",)
 
 
