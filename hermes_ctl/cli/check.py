@@ -40,7 +40,7 @@ def command(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NODE]...", help="Contexts, URLs or lab[:NAME]; without one, the node meant."
+            metavar="NODE", help="Contexts, URLs or lab[:NAME]; without one, the node meant."
         ),
     ] = None,
     *,
@@ -53,7 +53,7 @@ def command(
     skip: Annotated[
         list[str] | None, typer.Option(metavar="STEP", help="Leave this step out (repeatable).")
     ] = None,
-    strict: Annotated[bool, typer.Option(help="Let nothing be skipped.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Let nothing be skipped.")] = False,
     no_runs: Annotated[
         bool, typer.Option("--no-runs", "--dry-run", help="Only what costs nothing: no run.")
     ] = False,
@@ -254,7 +254,7 @@ def _check(
 
 def explain(
     step: Annotated[
-        str | None, typer.Argument(metavar="[STEP]", help="A step, by id or number.")
+        str | None, typer.Argument(metavar="STEP", help="A step, by id or number.")
     ] = None,
     *,
     view: View,

@@ -53,8 +53,11 @@ def option_section(options: list[Any], context: Context, formatter: HelpFormatte
         record = option.get_help_record(context)
         if record is None:
             continue
-        title = "Arguments" if option.param_type_name == "argument" else OWN_OPTIONS
-        sections.setdefault(getattr(option, "rich_help_panel", None) or title, []).append(record)
+        if option.param_type_name == "argument":
+            sections["Arguments"].append((record[0].partition(" <")[0], record[1]))
+            continue
+        panel = getattr(option, "rich_help_panel", None) or OWN_OPTIONS
+        sections.setdefault(panel, []).append(record)
     for title, records in sections.items():
         if records:
             with formatter.section(title):

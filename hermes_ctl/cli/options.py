@@ -46,6 +46,7 @@ def duration(*names: str, help: str, panel: str | None = None) -> Any:
         metavar="DURATION",
         help=help,
         parser=lambda text: parse_duration(str(text), names[0]),
+        show_default=False,
         rich_help_panel=panel,
     )
 
