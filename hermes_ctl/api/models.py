@@ -234,7 +234,7 @@ def parse(model: type[Model], document: Any, answer: Answer) -> Model:
         where = ".".join(str(part) for part in first["loc"]) or "the document"
         raise MalformedAnswer(
             f"{answer.method} {answer.route}: {where}: {first['msg']}",
-            hint="this Hermes answers in a shape that hermesctl does not know: see hermesctl api",
+            hint=_unknown_shape(answer),
             url=answer.url,
         ) from None
 
@@ -254,5 +254,13 @@ def rows(document: Any, answer: Answer, *names: str) -> list[Any]:
     raise MalformedAnswer(
         f"{answer.method} {answer.route} answered no list, neither bare nor under data, items"
         + "".join(f", {name}" for name in names),
+        hint=_unknown_shape(answer),
         url=answer.url,
+    )
+
+
+def _unknown_shape(answer: Answer) -> str:
+    return (
+        "this answer has a shape that hermesctl does not know; the whole of it: "
+        f"hermesctl api {answer.method} {answer.route}"
     )

@@ -33,7 +33,8 @@ class HermesServer(LoopbackServer):
     """The stand-in. Set attributes before or while it serves; use it as a context manager.
 
     `pace` multiplies every pause of the model and its tools: 0 is as quick as can be.
-    `requests` is everything that arrived, in order.
+    `requests` is everything that arrived, in order. `before_body` is said as soon as a request's
+    head is here; what follows it is read and thrown away, as a proxy does that closes politely.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class HermesServer(LoopbackServer):
         self.pace = 1.0
         self.tool_seconds = 0.05
         self.requests: list[Request] = []
+        self.before_body: Reply | None = None
         self.answers = Answers(self)
 
     @property
@@ -66,6 +68,11 @@ class HermesServer(LoopbackServer):
         run.task = asyncio.get_running_loop().create_task(run.perform())
 
     async def serve(self, connection: Connection) -> None:
+        if self.before_body:
+            await connection.reader.readuntil(b"\r\n\r\n")
+            await self._speak(connection, self.before_body)
+            await connection.client_left()
+            return
         while connection.is_open and (request := await connection.receive()):
             self.answers.locate(request)
             self.requests.append(request)
