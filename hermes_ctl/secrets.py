@@ -35,7 +35,8 @@ _PATTERNS = re.compile(
     r"|(?i:\b\w*" + _NAMES + r"=)(?=[^\s'\"])"
     r"|\b\w*(?:_KEY|_TOKEN)=(?=[^\s'\"])"
     r")[^\s&\"'<>,;)\]}]+"
-    r"|(?P<quoted>(?i:\b(?:key|token|\w*" + _NAMES + r")=|[\"']\w*" + _NAMES + r"[\"']\s*:\s*))"
+    r"|(?P<quoted>(?i:\b(?:key|token|\w*" + _NAMES + r")=|[\"']\w*" + _NAMES + r"[\"']\s*:\s*)"
+    r"|\b\w*(?:_KEY|_TOKEN)=)"
     r"(?P<quote>[\"'])(?:\\.|(?!(?P=quote))[^\\])*(?P=quote)"
     r"|(?P<userinfo>://)[^/\s\"'<>]+@"
     r"|\bsk-[A-Za-z0-9_-]{8,}"
@@ -189,7 +190,7 @@ def lint_key(secret: Secret) -> tuple[str, ...]:
             "its own, so that the two never match. Take them off in both places."
         )
     elif " " in value:
-        findings.append("The key has a blank in it. Is it one key, and whole?")
+        findings.append("The key has a blank in it: it may be more than one, or some other text.")
     if value.strip()[:1] in ("'", '"', "`") or value.strip()[-1:] in ("'", '"', "`"):
         findings.append("The key has quotes around it that are sent with it. Take them off.")
     if re.match(r"(?i)\s*bearer\s", value):
