@@ -16,6 +16,7 @@ import psutil
 
 import hermes_ctl
 from hermes_ctl.errors import LabFailure
+from hermes_ctl.lab.home import key_of
 from hermes_ctl.lab.state import Order, State, lab_folder
 from hermes_ctl.secrets import redact
 from hermes_ctl.text import visible
@@ -88,6 +89,9 @@ def log_tail(folder: Path, log: str = "gateway.log") -> str | None:
         lines = (folder / log).read_text("utf-8", errors="replace").splitlines()[-LOG_LINES:]
     except OSError:
         return None
+    for home in (folder / "hermes", *(folder / "hermes" / "profiles").glob("*/")):
+        with contextlib.suppress(LabFailure):
+            key_of(home)  # a key that was read is one that `redact` knows
     text = visible(redact("\n".join(lines))).strip()
     return f"the last lines of {log} were\n{text}" if text else None
 
