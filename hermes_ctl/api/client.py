@@ -113,44 +113,46 @@ class Client:
         source = self.node.key.source if self.node.key else None
         return check_status(answer, key_source=source)
 
-    async def _one(
+    async def one(
         self, model: type[Model], method: str, route: str, *, inside: str = "", **arguments: Any
     ) -> Model:
+        """The object that a route answers with, or the one under `inside` where it is wrapped."""
         answer = await self.expect(method, route, **arguments)
         document = answer.json()
         if inside and isinstance(document, dict) and inside in document:
             document = document[inside]
         return parse(model, document, answer)
 
-    async def _many(
+    async def many(
         self, model: type[Model], route: str, *names: str, **arguments: Any
     ) -> list[Model]:
+        """The list that a route answers with: bare, or under `data`, `items` or one of `names`."""
         answer = await self.expect("GET", route, **arguments)
         return [parse(model, row, answer) for row in rows(answer.json(), answer, *names)]
 
     # Health and discovery
 
     async def health(self) -> Health:
-        return await self._one(Health, "GET", "/health", key=None)
+        return await self.one(Health, "GET", "/health", key=None)
 
     async def detailed_health(self) -> DetailedHealth:
-        return await self._one(DetailedHealth, "GET", "/health/detailed")
+        return await self.one(DetailedHealth, "GET", "/health/detailed")
 
     async def capabilities(self) -> Capabilities:
-        return await self._one(Capabilities, "GET", "/v1/capabilities")
+        return await self.one(Capabilities, "GET", "/v1/capabilities")
 
     async def models(self) -> list[ModelEntry]:
-        return await self._many(ModelEntry, "/v1/models", "models")
+        return await self.many(ModelEntry, "/v1/models", "models")
 
     async def model_options(self, *, refresh: bool = False) -> ModelOptions:
         query = {"refresh": 1} if refresh else None
-        return await self._one(ModelOptions, "GET", "/api/model/options", query=query)
+        return await self.one(ModelOptions, "GET", "/api/model/options", query=query)
 
     async def skills(self) -> list[Skill]:
-        return await self._many(Skill, "/v1/skills", "skills")
+        return await self.many(Skill, "/v1/skills", "skills")
 
     async def toolsets(self) -> list[Toolset]:
-        return await self._many(Toolset, "/v1/toolsets", "toolsets")
+        return await self.many(Toolset, "/v1/toolsets", "toolsets")
 
     # Runs
 
@@ -174,15 +176,15 @@ class Client:
         return accepted.model_copy(update={"session_key_echo": echo})
 
     async def run(self, run_id: str, *, timeout: float | None = None) -> Run:
-        return await self._one(Run, "GET", RUN, values={"run_id": run_id}, timeout=timeout)
+        return await self.one(Run, "GET", RUN, values={"run_id": run_id}, timeout=timeout)
 
     async def stop_run(self, run_id: str, *, timeout: float | None = None) -> StopAnswer:
-        return await self._one(
+        return await self.one(
             StopAnswer, "POST", RUN + "/stop", values={"run_id": run_id}, timeout=timeout
         )
 
     async def steer_run(self, run_id: str, text: str) -> SteerAnswer:
-        return await self._one(
+        return await self.one(
             SteerAnswer, "POST", RUN + "/steer", values={"run_id": run_id}, json={"input": text}
         )
 
@@ -195,7 +197,7 @@ class Client:
             body["request_id"] = request_id
         if everything:
             body["all"] = True
-        return await self._one(
+        return await self.one(
             ApprovalAnswer, "POST", RUN + "/approval", values={"run_id": run_id}, json=body
         )
 
@@ -239,7 +241,7 @@ class Client:
     # Sessions
 
     async def session(self, session_id: str) -> Session:
-        return await self._one(
+        return await self.one(
             Session, "GET", SESSION, inside="session", values={"session_id": session_id}
         )
 
@@ -251,7 +253,7 @@ class Client:
         query: dict[str, str | int] = {"limit": limit, "offset": offset}
         if source is not None:
             query["source"] = source
-        return await self._many(Session, "/api/sessions", "sessions", query=query)
+        return await self.many(Session, "/api/sessions", "sessions", query=query)
 
     async def session_messages(
         self, session_id: str, *, limit: int | None = None, offset: int | None = None
@@ -262,7 +264,7 @@ class Client:
             for name, value in (("limit", limit), ("offset", offset))
             if value is not None
         }
-        return await self._many(
+        return await self.many(
             Message,
             SESSION + "/messages",
             "messages",

@@ -7,11 +7,21 @@ name does not.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 
 from hermes_ctl.api.answers import Answer
+from hermes_ctl.api.values import Count, Flag, Moment, Names, Text
 from hermes_ctl.errors import MalformedAnswer
 
 ACTIVE_STATES: Final = frozenset({"queued", "running", "waiting_for_approval", "stopping"})
@@ -23,9 +33,24 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class WireModel(BaseModel):
-    """A JSON object of the server's; fields that we do not know are in `model_extra`."""
+    """A JSON object of the server's; fields that we do not know are in `model_extra`, and the whole
+    object as it was sent in `raw`."""
 
     model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=())
+
+    _raw: Any = PrivateAttr(default=None)
+
+    @property
+    def raw(self) -> Any:
+        return self._raw
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _keep_raw(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        made = handler(value)
+        if made is not value:
+            made._raw = value
+        return made
 
 
 class Health(WireModel):
@@ -168,61 +193,72 @@ class ApprovalAnswer(WireModel):
 
 class ModelEntry(WireModel):
     id: str
-    owned_by: str | None = None
+    owned_by: Text = None
 
 
 class Skill(WireModel):
     name: str
-    description: str | None = None
-    category: str | None = None
+    description: Text = None
+    category: Text = None
 
 
 class Toolset(WireModel):
     name: str
-    label: str | None = None
-    description: str | None = None
-    enabled: bool | None = None
-    configured: bool | None = None
-    tools: list[str] = []
+    label: Text = None
+    description: Text = None
+    enabled: Flag = None
+    configured: Flag = None
+    tools: Names = []
 
 
 class Provider(WireModel):
     slug: str
-    name: str | None = None
+    name: Text = None
     is_current: bool = False
-    authenticated: bool | None = None
+    authenticated: Flag = None
     models: list[Any] = []
+    warning: Text = None
 
 
 class ModelOptions(WireModel):
     """`GET /api/model/options` (0.20 and later): providers with their models."""
 
     providers: list[Provider] = []
-    model: str | None = None
-    provider: str | None = None
+    model: Text = None
+    provider: Text = None
 
 
 class Session(WireModel):
     """A session resource. `model` is that of the session's first run, for ever (wire.md, 0.8)."""
 
     id: str
-    title: str | None = None
-    source: str | None = None
-    model: str | None = None
-    started_at: float | None = None
-    ended_at: float | None = None
-    end_reason: str | None = None
-    last_active: float | None = None
-    message_count: int | None = None
-    preview: str | None = None
-    parent_session_id: str | None = None
+    title: Text = None
+    source: Text = None
+    model: Text = None
+    started_at: Moment = None
+    ended_at: Moment = None
+    end_reason: Text = None
+    last_active: Moment = None
+    message_count: Count = None
+    tool_call_count: Count = None
+    input_tokens: Count = None
+    output_tokens: Count = None
+    preview: Text = None
+    parent_session_id: Text = None
+    pinned: Flag = None
+    archived: Flag = None
 
 
 class Message(WireModel):
+    """One message of a session. `content` is text, or a list of parts."""
+
     id: int | str | None = None
     role: str
     content: Any = None
-    timestamp: float | None = None
+    tool_calls: Any = None
+    tool_call_id: Text = None
+    tool_name: Text = None
+    timestamp: Moment = None
 
 
 def parse(model: type[Model], document: Any, answer: Answer) -> Model:
