@@ -120,21 +120,58 @@ class Timings(ReportModel):
     poll_s: float | None = None
 
 
+class Mark(ReportModel):
+    """Something that happened to a run: an event, or a request that steered, answered or stopped it.
+
+    `until_s` is the end of a stretch of streamed text.
+    """
+
+    at_s: float
+    name: str
+    detail: str = ""
+    until_s: float | None = None
+
+
+class RunTrace(ReportModel):
+    """The timeline of one run. Seconds since the check began; `first_event_s` since its own start."""
+
+    purpose: str = Field(description="What the check made it for: the end of its session's id")
+    run_id: str
+    started_s: float
+    ended_s: float | None = None
+    status: str | None = None
+    first_event_s: float | None = None
+    marks: list[Mark] = []
+
+
 class Shape(ReportModel):
-    """What one route answered: status code, media type, and each JSON path with its types."""
+    """What one route answered: status code, media type, each JSON path with its types (`absent`
+    among them: optional), the codes of its error bodies, and the watched headers that it always had.
+    """
 
     status: int
     content_type: str
     paths: dict[str, list[str]] = {}
+    codes: list[str] = []
+    headers: list[str] = []
 
 
 class Contract(ReportModel):
-    """The node's wire contract as it was seen. `shapes` is keyed `METHOD /route STATUS`."""
+    """The node's wire contract as it was seen.
+
+    `shapes` is keyed `METHOD /route STATUS`, for a run's status with the run's state behind it;
+    `events` by event name, of streams other than a run's with the stream before it; `errors` says
+    how the node refuses, `behaviours` how it behaves, each keyed by what was tried.
+    """
 
     features: dict[str, Any] = {}
     endpoints: dict[str, str] = {}
     shapes: dict[str, Shape] = {}
     events: dict[str, dict[str, list[str]]] = {}
+    states: list[str] = []
+    comments: list[str] = []
+    errors: dict[str, str] = {}
+    behaviours: dict[str, str] = {}
 
 
 class Report(ReportModel):
@@ -154,6 +191,7 @@ class Report(ReportModel):
     steps: list[Step]
     timings: Timings = Timings()
     contract: Contract = Contract()
+    runs: list[RunTrace] = []
 
     def step(self, step_id: str) -> Step:
         """The step of that id. Raises KeyError where the checklist has none."""

@@ -337,6 +337,7 @@ class _CheckRun:
             steps=steps,
             timings=self.subject.timings,
             contract=self.subject.recorder.contract,
+            runs=self.subject.recorder.timeline.runs,
         )
 
 

@@ -182,6 +182,7 @@ class RunWatcher:
         async for item in stream:
             if isinstance(item, Comment):
                 transcript.comments.append(item)
+                self.recorder.comment(item)
             elif isinstance(item, BrokenFrame):
                 transcript.broken.append(item)
             else:
