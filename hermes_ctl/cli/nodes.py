@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hermes_ctl import config
 from hermes_ctl.config import Node, NodeOptions
+from hermes_ctl.contexts import is_lab, load_contexts
 from hermes_ctl.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ def resolve(options: NodeOptions) -> Node:
     context = options.context
     if context is None and options.url is None and not environment.get("HERMES_GATEWAY_URL"):
         context = environment.get("HERMESCTL_CONTEXT")
-    if context == "lab" or (context or "").startswith("lab:"):
-        return _lab_node((context or "").partition(":")[2], options, environment)
+    if context is not None and is_lab(context):
+        return _lab_node(context.partition(":")[2], options, environment)
     return config.resolve_node(options, environment=environment)
 
 
@@ -42,6 +43,16 @@ def resolve_all(names: Sequence[str], options: NodeOptions) -> list[Node]:
     return [resolve(_named(name, options)) for name in names]
 
 
+def complete(incomplete: str) -> list[str]:
+    """The names of nodes that begin so: contexts of the configuration, and running labs."""
+    from hermes_ctl.lab import gateway
+
+    environment = config.environment()
+    labs = [f"lab:{lab.name}" for lab in gateway.running(environment) if lab.state.kept]
+    names = [*load_contexts(environment).contexts, *labs]
+    return [name for name in names if name.startswith(incomplete)]
+
+
 def _named(name: str, options: NodeOptions) -> NodeOptions:
     if "://" in name:
         return replace(options, url=name)
@@ -54,7 +65,8 @@ def _lab_node(name: str, options: NodeOptions, environment: Mapping[str, str]) -
         raise UsageError("a lab has its own address", hint="leave --url or the lab out")
     node = running_lab(name, environment).profile_node(options.profile)
     meant = config.resolve_node(
-        replace(options, context=None, url=node.url, profile=None), environment=environment
+        replace(options, context=None, url=node.url, profile=None),
+        environment={k: v for k, v in environment.items() if k != "HERMESCTL_CONTEXT"},
     )
     return replace(
         node,

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from hermes_ctl import config
+from hermes_ctl.cli import nodes
 from hermes_ctl.config import NodeOptions
 from hermes_ctl.durations import parse_duration
 from hermes_ctl.render.console import ColorPolicy, Screen
@@ -73,7 +74,11 @@ Profile = Annotated[
 Context = Annotated[
     str | None,
     _node_option(
-        "--context", "-c", metavar="NAME", help="Context from the configuration, or lab[:NAME]."
+        "--context",
+        "-c",
+        metavar="NAME",
+        help="Context from the configuration, or lab[:NAME].",
+        autocompletion=nodes.complete,
     ),
 ]
 Timeout = Annotated[

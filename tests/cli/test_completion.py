@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -18,6 +21,7 @@ COMPLETIONS = Path(__file__).parents[2] / "completions"
 ASK_BASH = """
 hermesctl() {{ "{python}" -m hermes_ctl "$@"; }}
 source <(hermesctl completion bash)
+COMP_LINE={line}
 COMP_WORDS=({words})
 COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
 "$(complete -p hermesctl | sed -E 's/.*-F ([^ ]+).*/\\1/')" hermesctl
@@ -25,11 +29,18 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 
 
-def complete_in_bash(*words: str) -> list[str]:
-    """What bash offers for the last of `words`, by the script as it is sourced."""
-    script = ASK_BASH.format(python=sys.executable, words=" ".join(f"'{word}'" for word in words))
+def complete_in_bash(line: str, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """What bash offers for the last word of `line`, by the script as it is sourced."""
+    words = re.findall(r"[:=]+|[^\s:=]+|(?<=\s)$", line)  # as bash takes a line apart
+    script = ASK_BASH.format(
+        python=sys.executable, line=quote(line), words=" ".join(map(quote, words))
+    )
     done = subprocess.run(
-        ["bash", "--norc", "-c", script], capture_output=True, text=True, check=True
+        ["bash", "--norc", "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
     )
     assert done.stderr == ""
     return done.stdout.split()
@@ -69,19 +80,63 @@ def test_nothing_else_is_shipped() -> None:
 
 
 def test_bash_completes_commands() -> None:
-    assert complete_in_bash("hermesctl", "ch") == [
+    assert complete_in_bash("hermesctl ch") == [
         entry.name for entry in ENTRIES if entry.name.startswith("ch")
     ]
-    assert complete_in_bash("hermesctl", "compl") == ["completion"]
+    assert complete_in_bash("hermesctl compl") == ["completion"]
 
 
 def test_bash_completes_what_a_group_has() -> None:
-    assert complete_in_bash("hermesctl", "completion", "") == ["bash", "zsh", "fish"]
+    assert complete_in_bash("hermesctl completion ") == ["bash", "zsh", "fish"]
 
 
-def test_bash_completes_options_and_their_values() -> None:
-    assert complete_in_bash("hermesctl", "completion", "bash", "--ver") == ["--verbose"]
-    assert complete_in_bash("hermesctl", "completion", "bash", "--color", "a") == ["auto", "always"]
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("hermesctl completion bash --ver", ["--verbose"]),
+        ("hermesctl completion bash --color a", ["auto", "always"]),
+        ("hermesctl completion bash --color=a", ["auto", "always"]),
+        ("hermesctl completion bash --color ", ["auto", "always", "never"]),
+        ("hermesctl completion bash --nothing", []),
+        ("hermesctl check --url http://x:1 --color n", ["never"]),
+    ],
+)
+def test_bash_completes_options_and_their_values(line: str, offered: list[str]) -> None:
+    assert complete_in_bash(line) == offered
+
+
+def test_contexts_are_completed(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "HERMESCTL_CONFIG": str(tmp_path / "config.toml"),
+        "XDG_CACHE_HOME": str(tmp_path),  # no lab is running there
+    }
+    for name in ("north", "northwest", "south"):
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "hermes_ctl", "config", "set-context", name),
+                *("--url", "http://127.0.0.1:1"),
+            ],
+            env=environment,
+            check=True,
+            capture_output=True,
+        )
+    assert complete_in_bash("hermesctl check -c n", environment) == ["north", "northwest"]
+
+
+def test_bash_offers_what_follows_a_colon(tmp_path: Path) -> None:
+    """bash replaces only what stands behind the last colon."""
+    answer = tmp_path / "hermesctl"
+    answer.write_text("#!/bin/sh\nprintf '%s\\n' lab:east lab:elm \"$COMP_CWORD\"\n")
+    answer.chmod(0o755)
+    script = (COMPLETIONS / "hermesctl.bash").read_text("utf-8")
+    ask = f"""{script}
+        COMP_LINE='hermesctl check -c lab:e' COMP_WORDS=(hermesctl check -c lab : e) COMP_CWORD=5
+        _hermesctl_completion {answer}
+        printf '%s ' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "--norc", "-c", ask], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("east elm 3 ", "")
 
 
 def test_zsh_and_fish_get_names_with_their_help() -> None:
