@@ -16,8 +16,26 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 Row = TypeVar("Row")
-Value = str | int | float | bool | datetime | timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTime:
+    """A moment that people plan by: the clock on the wall here, RFC 3339 in a pipe."""
+
+    moment: datetime
+
+    def __str__(self) -> str:
+        try:
+            return f"{self.moment.astimezone():%Y-%m-%d %H:%M}"
+        except (OverflowError, ValueError):
+            return self.moment.isoformat()
+
+
+Value = str | int | float | bool | datetime | timedelta | LocalTime | None
 Format = Literal["table", "wide", "json", "jsonl", "name"]
+
+_NARROWEST = 12
+_GAP = 2
 
 
 # No slots in the generic ones: Python 3.11 cannot make a `Table[Run](...)` of them then.
@@ -25,14 +43,16 @@ Format = Literal["table", "wide", "json", "jsonl", "name"]
 class Column(Generic[Row]):
     """One column. `value` reads it from a row; times and durations are given as such.
 
-    `wide` columns are shown with `-o wide` or when `--columns` names them. `styles` maps the
-    shown value to a rich style, for terminals.
+    `wide` columns are shown with `-o wide` or when `--columns` names them. `free` is for prose,
+    which is cut first where a terminal is too narrow; ids stay whole. `styles` maps the shown
+    value to a rich style, for terminals.
     """
 
     title: str
     value: Callable[[Row], Value]
     wide: bool = False
     right: bool = False
+    free: bool = False
     styles: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -88,9 +108,13 @@ class Sheet(Generic[Row]):
         if self._format == "json":
             self._screen.document([self._table.raw(row) for row in self._kept])
         elif self._write == self._kept.append and self._kept:
-            self._screen.out.print(_rich_table(self._columns, self._kept))
+            self._print()
         elif self._write == self._kept.append:
             self._screen.note(self._table.empty)
+
+    def _print(self) -> None:
+        console = self._screen.out
+        console.print(_rich_table(self._columns, self._kept, console.width))
 
     def _writer(self) -> Callable[[Row], None]:
         screen, table = self._screen, self._table
@@ -126,6 +150,8 @@ def plain(value: Value) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, LocalTime):
+        value = value.moment
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     if isinstance(value, timedelta):
@@ -161,17 +187,42 @@ def ago(moment: datetime) -> str:
     return f"{amount} ago" if seconds > 0 else f"in {amount}"
 
 
-def _rich_table(columns: tuple[Column[Row], ...], rows: list[Row]) -> RichTable:
+def _rich_table(columns: tuple[Column[Row], ...], rows: list[Row], width: int) -> RichTable:
+    from rich.cells import cell_len
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        justify: Literal["right", "left"] = "right" if column.right else "left"
+    shown = [[readable(column.value(row)) for column in columns] for row in rows]
+    needed = [
+        max(cell_len(text) for text in (column.title, *(line[place] for line in shown)))
+        for place, column in enumerate(columns)
+    ]
+    widths = _fitted(needed, [column.free for column in columns], width)
+    table = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for column, most in zip(columns, widths, strict=True):
         table.add_column(
-            Text(column.title.upper()), justify=justify, no_wrap=True, overflow="ellipsis"
+            Text(column.title.upper()),
+            justify="right" if column.right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            max_width=most,
         )
-    for row in rows:
-        shown = [(column, readable(column.value(row))) for column in columns]
-        table.add_row(*(Text(text, style=column.styles.get(text, "")) for column, text in shown))
+    for line in shown:
+        cells = zip(columns, line, strict=True)
+        table.add_row(*(Text(text, style=column.styles.get(text, "")) for column, text in cells))
     return table
+
+
+def _fitted(needed: list[int], free: list[bool], width: int) -> list[int]:
+    """The widths of columns that need `needed` cells: the widest free ones give way until the row
+    fits, or each of them is as narrow as may be."""
+    widths = [min(cells, width) if may else cells for cells, may in zip(needed, free, strict=True)]
+    excess = sum(widths) + _GAP * (len(widths) - 1) - width
+    while excess > 0:
+        giving = [place for place, may in enumerate(free) if may and widths[place] > _NARROWEST]
+        if not giving:
+            break
+        widest = max(giving, key=lambda place: widths[place])
+        widths[widest] -= 1
+        excess -= 1
+    return widths
