@@ -5,7 +5,8 @@ A command function says what it needs by the type of a parameter, and gets it ma
     def command(step: StepArgument, node: NodeOptions, view: ListView) -> int | None: ...
 
 `node: NodeOptions` stands for `--url`, `--key-file`, ... (hand it to `nodes.resolve`);
-`view: View`, `DocumentView`, `ListView` or `StreamView` for `-o` and what every command has.
+`view: View`, `DocumentView`, `ResourceView`, `ListView` or `StreamView` for `-o` and what every
+command has; `selection: Selection` for `--grep` and `--sort` of a list.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ from hermes_ctl.cli import nodes
 from hermes_ctl.config import NodeOptions
 from hermes_ctl.durations import parse_duration
 from hermes_ctl.render.console import ColorPolicy, Screen
+from hermes_ctl.render.selection import Selection
 from hermes_ctl.render.tables import Format
-from hermes_ctl.render.views import DocumentView, ListView, StreamView, View
+from hermes_ctl.render.views import DocumentView, ListView, ResourceView, StreamView, View
 
 __all__ = [
     "DocumentView",
     "ListView",
     "NodeOptions",
+    "ResourceView",
+    "Selection",
     "StreamView",
     "View",
     "duration",
@@ -95,6 +99,15 @@ Proxy = Annotated[
     bool, _node_option("--proxy", help="Obey proxy variables for private addresses too.")
 ]
 
+Grep = Annotated[
+    str | None,
+    typer.Option("--grep", metavar="PATTERN", help="Only rows that match this expression."),
+]
+Sort = Annotated[
+    str | None,
+    typer.Option("--sort", metavar="COLUMN", help="Order by this column; -COLUMN is descending."),
+]
+
 Verbose = Annotated[bool, _output_option("--verbose", "-v", help="Say more on standard error.")]
 Quiet = Annotated[bool, _output_option("--quiet", "-q", help="Say only results and errors.")]
 Color = Annotated[
@@ -111,6 +124,10 @@ ListFormat = Annotated[
 DocumentFormat = Annotated[
     Literal["text", "json"],
     _output_option("--output", "-o", metavar="FORMAT", help="text or json."),
+]
+ResourceFormat = Annotated[
+    Literal["text", "json", "name"],
+    _output_option("--output", "-o", metavar="FORMAT", help="text, json or name."),
 ]
 StreamFormat = Annotated[
     Literal["text", "json", "jsonl"],
@@ -158,8 +175,12 @@ _GROUPS: dict[type, OptionGroup] = {
         },
         lambda values: NodeOptions(**values),
     ),
+    Selection: OptionGroup(
+        {"grep": (Grep, None), "sort": (Sort, None)}, lambda values: Selection(**values)
+    ),
     View: _view(View),
     DocumentView: _view(DocumentView, format=(DocumentFormat, "text")),
+    ResourceView: _view(ResourceView, format=(ResourceFormat, "text")),
     ListView: _view(ListView, format=(ListFormat, "table"), columns=(Columns, None)),
     StreamView: _view(StreamView, format=(StreamFormat, "text")),
 }

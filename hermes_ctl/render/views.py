@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from hermes_ctl.render.console import Screen
+from hermes_ctl.render.console import Screen, cell
 from hermes_ctl.render.tables import Format, Sheet, Table, Value, plain, readable, show
 
 Row = TypeVar("Row")
@@ -51,6 +51,18 @@ class DocumentView(View):
         else:
             for name, value in fields.items():
                 self.screen.line(f"{name}\t{plain(value)}")
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceView(DocumentView):
+    """For a command that shows one thing that has an id or a name: `-o text|json|name`."""
+
+    def resource(self, name: str, raw: object, fields: Mapping[str, Value]) -> None:
+        """As `show` does, and for `-o name` the name alone."""
+        if self.format == "name":
+            self.screen.line(cell(name))
+        else:
+            self.show(raw, fields)
 
 
 @dataclass(frozen=True, slots=True)
