@@ -112,7 +112,8 @@ class FrameReader:
 
     def rest(self) -> bytes:
         """What is left of a frame that has not ended."""
-        return bytes(self.buffer).strip()
+        left = bytes(self.buffer)
+        return (left if self.begun else left.removeprefix(_BYTE_ORDER_MARK)).strip()
 
     def _with_newlines(self, piece: bytes) -> bytes:
         """A return at the end of a piece ends its line at once: a newline behind it is the same end."""

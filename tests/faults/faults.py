@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -120,7 +120,8 @@ class Faults:
     keepalive: float = 30.0
     stream_pieces: int | None = None  # every frame cut into pieces of so many bytes
     stream_content_type: str = "text/event-stream"
-    raw_stream: bytes | None = None  # sent in place of the run's events
+    gzip_stream: bool = False  # as a proxy does that compresses everything
+    raw_stream: Iterable[bytes] | None = None  # pieces sent in place of the run's events
 
     fallen: list[Fault] = field(default_factory=list)
 

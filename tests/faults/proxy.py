@@ -41,8 +41,8 @@ class Link(LoopbackServer):
         self._pairs: set[_Pair] = set()
 
     def cut_when(self, text: bytes, *, lost: bool = False) -> None:
-        """Breaks the connection, once, on which the server has just said `text`; the client gets to
-        see it unless it is `lost`."""
+        """Breaks the connection, once, on which the server says `text`. The client gets to see it, and
+        nothing behind it; with `lost`, not even that."""
         self._trigger = text
         self._lost = lost
 
@@ -97,14 +97,15 @@ class Link(LoopbackServer):
             self.notify()
             await self._flow.wait()
             await asyncio.sleep(self.delay)
-            cut = self._trigger is not None and pair.has_said(data, self._trigger)
-            if cut:
-                self._trigger = None
-            if not (cut and self._lost):
+            passed = pair.up_to(data, self._trigger) if self._trigger else None
+            if passed is None:
                 await self._pass_on(pair, data)
-            if cut:
-                pair.client.close()
-                return
+                continue
+            self._trigger = None
+            if not self._lost:
+                await self._pass_on(pair, data[:passed])
+            pair.client.close()
+            return
         await pair.client.send(bytes(pair.held))
 
     async def _pass_on(self, pair: _Pair, data: bytes) -> None:
@@ -128,10 +129,13 @@ class _Pair:
     held: bytearray = field(default_factory=bytearray)
     tail: bytes = b""
 
-    def has_said(self, data: bytes, text: bytes) -> bool:
+    def up_to(self, data: bytes, text: bytes) -> int | None:
+        """How much of `data` goes to the end of `text`, None where the server has not yet said it."""
         seen = self.tail + data
+        found = seen.find(text)
+        before = len(self.tail)
         self.tail = seen[-len(text) :]
-        return text in seen
+        return None if found < 0 else max(0, found + len(text) - before)
 
     def reset(self) -> None:
         self.client.reset()

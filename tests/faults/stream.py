@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import zlib
 
 from tests.faults.faults import Faults
 from tests.faults.runs import Run
@@ -33,16 +34,19 @@ async def tell(connection: Connection, run: Run, faults: Faults) -> None:
 
 
 async def _tell(connection: Connection, run: Run, faults: Faults) -> None:
-    await connection.send(stream_head(faults.stream_content_type))
+    encoding = "gzip" if faults.gzip_stream else None
+    await connection.send(stream_head(faults.stream_content_type, encoding))
+    send = _Sender(connection, faults)
     if faults.raw_stream is not None:
-        await _send(connection, faults.raw_stream, faults)
+        for piece in faults.raw_stream:
+            await send(piece)
         await connection.end_chunks()
         return
     held = b""
     count = 0
     async for frame in run.told(faults.keepalive):
         if frame.startswith(b":") and not faults.buffer_stream:
-            await _send(connection, frame, faults)
+            await send(frame)
             continue
         count += not frame.startswith(b":")
         if faults.foreign_frame_at == count:
@@ -52,14 +56,14 @@ async def _tell(connection: Connection, run: Run, faults: Faults) -> None:
         if faults.buffer_stream:
             held += frame
             continue
-        await _send(connection, frame, faults)
-        if await _ended_early(connection, run, faults, count):
+        await send(frame)
+        if await _ended_early(connection, send, faults, count):
             return
-    await _send(connection, held, faults)
+    await send(held)
     await connection.end_chunks()
 
 
-async def _ended_early(connection: Connection, run: Run, faults: Faults, count: int) -> bool:
+async def _ended_early(connection: Connection, send: _Sender, faults: Faults, count: int) -> bool:
     if faults.cut_stream_after == count:
         connection.close()
     elif faults.reset_stream_after == count:
@@ -71,15 +75,23 @@ async def _ended_early(connection: Connection, run: Run, faults: Faults, count: 
     elif faults.only_keepalives_after == count:
         while True:
             await asyncio.sleep(faults.keepalive)
-            await _send(connection, b": keepalive\n\n", faults)
+            await send(b": keepalive\n\n")
     else:
         return False
     return True
 
 
-async def _send(connection: Connection, data: bytes, faults: Faults) -> None:
-    if not data:
-        return
-    size = faults.stream_pieces or len(data)
-    for start in range(0, len(data), size):
-        await connection.send_chunk(data[start : start + size])
+class _Sender:
+    """Sends pieces of the stream as chunks, cut and compressed as the faults say."""
+
+    def __init__(self, connection: Connection, faults: Faults) -> None:
+        self.connection = connection
+        self.size = faults.stream_pieces
+        self.gzip = zlib.compressobj(wbits=31) if faults.gzip_stream else None
+
+    async def __call__(self, data: bytes) -> None:
+        if self.gzip:
+            data = self.gzip.compress(data) + self.gzip.flush(zlib.Z_SYNC_FLUSH)
+        size = self.size or len(data)
+        for start in range(0, len(data), size or 1):
+            await self.connection.send_chunk(data[start : start + size])

@@ -126,8 +126,9 @@ def server_error() -> Reply:
     return Reply(500, text.encode(), TEXT, hardened=False, close=True)
 
 
-def stream_head(content_type: str = "text/event-stream") -> bytes:
+def stream_head(content_type: str, encoding: str | None = None) -> bytes:
     lines = {
+        **({"Content-Encoding": encoding} if encoding else {}),
         "Content-Type": content_type,
         "Cache-Control": "no-cache",
         "X-Accel-Buffering": "no",
