@@ -259,7 +259,9 @@ def explain(
     *,
     view: View,
 ) -> None:
-    """Explain what a step proves, how it can fail and how to mend it. Works offline.
+    """Explain what a step proves, how it can fail and how to mend it.
+
+    Works offline.
 
     Examples:
 

@@ -60,4 +60,8 @@ def test_completion_script_loads_no_other_command() -> None:
     loaded = loaded_by("completion", "bash")
     assert loaded.isdisjoint({"rich", "httpx", "asyncio", "psutil", "yaml", "dotenv"})
     ours = {name for name in loaded if name.startswith(COMMAND_PARTS)}
-    assert ours <= SKELETON | {"hermes_ctl.cli.completion", "hermes_ctl.cli.options"}
+    assert ours == SKELETON | {
+        "hermes_ctl.cli.completion",
+        "hermes_ctl.cli.nodes",
+        "hermes_ctl.cli.options",
+    }
