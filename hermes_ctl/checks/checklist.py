@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -102,6 +103,15 @@ class StepEntry(ChecklistModel):
         return self.probe or self.id
 
 
+class WaiverEntry(ChecklistModel):
+    """A finding that a gate accepts: the id of a difference or of a step, and why. It counts up to
+    and including the day `expires`."""
+
+    finding: str = Field(min_length=1)
+    reason: str = Field(min_length=1)
+    expires: date | None = None
+
+
 class Checklist(ChecklistModel):
     schema_: Literal["hermesctl.checklist/1"] = Field(alias="schema")
     name: str = Field(min_length=1)
@@ -112,6 +122,7 @@ class Checklist(ChecklistModel):
     model_run: ModelRunSettings = ModelRunSettings()
     traces: TraceSettings = TraceSettings()
     step: list[StepEntry] = Field(min_length=1)
+    waiver: list[WaiverEntry] = []
 
     sha256: str = Field(default="", exclude=True)
 

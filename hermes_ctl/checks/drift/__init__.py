@@ -1,0 +1,1 @@
+"""What differs between two checks, and who is concerned by it."""
