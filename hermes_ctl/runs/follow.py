@@ -1,0 +1,413 @@
+"""Follows one run to its end: the event stream for showing, the status route for deciding.
+
+Both are read side by side. The end of a stream is not the end of a run, and a lost connection is
+not a lost run: the follower says so once and goes on by polling (design.md, section 5; contract,
+Reconciliation).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+from hermes_ctl.api.client import Client
+from hermes_ctl.api.events import BrokenFrame, Event
+from hermes_ctl.api.models import Run
+from hermes_ctl.durations import format_duration
+from hermes_ctl.errors import (
+    AuthenticationFailed,
+    HermesctlError,
+    Interrupted,
+    NotFound,
+    Pending,
+    Refused,
+    RequestRejected,
+    RouteNotFound,
+    RunNotFound,
+    Undetermined,
+    UsageError,
+)
+from hermes_ctl.runs.approvals import OpenApprovals
+from hermes_ctl.runs.happenings import (
+    ApprovalRequested,
+    ApprovalResponded,
+    BrokenEvent,
+    Closing,
+    DeadlinePassed,
+    Delta,
+    Ended,
+    Happening,
+    Notice,
+    Progress,
+    StateChanged,
+    SubagentCompleted,
+    SubagentStarted,
+    ToolCompleted,
+    translate,
+)
+from hermes_ctl.runs.poller import Polled, Poller, PollFailed
+from hermes_ctl.runs.reader import SILENCE, Reader, StreamOver, StreamResumed
+from hermes_ctl.runs.result import STATE_OF_EVENT, Result, judge, judge_event
+from hermes_ctl.text import one_line
+
+_QUEUE: Final = 32
+_TELLING: Final = 10.0
+_KEPT_SUBAGENTS: Final = 1000
+
+Recover = Callable[[Run | None], Awaitable[Result | None]]
+"""Asks elsewhere for a run that the node has no record of, given its last known status; None where
+nobody ever knew it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowSettings:
+    """How to follow. All times are in seconds.
+
+    `stream` reads the events, `silence` is when their link counts as dead. `accepted` says that the
+    node just took this run, so that it exists. `deadline` is told once when it passes; `patience`
+    is for a node that does not answer, `settle` for a run that was asked to stop, `grace` for
+    events that come after the end was polled, `quiet` for a run that gives no sign of life.
+    """
+
+    stream: bool = True
+    accepted: bool = False
+    silence: float = SILENCE
+    deadline: float | None = None
+    patience: float = 300.0
+    settle: float = 30.0
+    grace: float = 1.5
+    quiet: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Detach:
+    """The one who waits wants to go."""
+
+
+_Item = Event | BrokenFrame | StreamOver | StreamResumed | Polled | PollFailed | Notice | _Detach
+
+
+class Follower:
+    """One run, followed. Use it as an async context manager and iterate over it once.
+
+    It yields what happens, at last `Ended`. It raises `RunNotFound` for a run that nobody knows,
+    what the first poll raised where the node was never reached, `AuthenticationFailed`,
+    `Undetermined` where the node stays silent beyond `patience`, `Pending` for a run that was asked
+    to stop and does not, `Interrupted` after `detach`. The run itself is left as it is.
+    """
+
+    def __init__(
+        self, client: Client, run_id: str, settings: FollowSettings, recover: Recover
+    ) -> None:
+        self.run_id = run_id
+        self.last: Run | None = None
+        self.approvals = OpenApprovals()
+        self.open_subagents: dict[str, str] = {}
+        self._client = client
+        self._settings = settings
+        self._recover = recover
+        self._queue: asyncio.Queue[_Item] = asyncio.Queue(_QUEUE)
+        self._poller = Poller(client, run_id, self._queue.put)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._streaming = settings.stream
+        self._answered = settings.accepted
+        self._closing: Event | None = None
+        self._closing_at = 0.0
+        self._final: Run | None = None
+        self._final_at = 0.0
+        self._result: Result | None = None
+        self._unreachable: tuple[float, HermesctlError] | None = None
+        self._stopping = False
+        self._said: set[str] = set()
+        now = time.monotonic()
+        self._active_at = now
+        self._quiet_next = settings.quiet
+        self._deadline_at = None if settings.deadline is None else now + settings.deadline
+        self._grace_at: float | None = None
+        self._settle_at: float | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._streaming:
+            self._poller.streaming = True
+            reader = Reader(self._client, self.run_id, self._queue.put, self._settings.silence)
+            self._start(reader.read())
+        self._start(self._poller.poll())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.add(asyncio.create_task(work))
+
+    # What the one who follows may ask for
+
+    def request_stop(self, why: str) -> None:
+        """Ask the node to stop the run, once, and go on following until it has settled."""
+        if not self._stopping:
+            self._stopping = True
+            self._settle_at = time.monotonic() + self._settings.settle
+            self._start(self._stop(why))
+
+    def detach(self) -> None:
+        """Leave the run as it is and end the following with `Interrupted`."""
+        self._start(self._queue.put(_Detach()))
+
+    async def _stop(self, why: str) -> None:
+        await self._queue.put(Notice("stop", f"{why}: asking the node to stop the run"))
+        for pause in (0.5, 2.0, 0.0):
+            try:
+                await self._client.stop_run(self.run_id)
+                break
+            except NotFound:
+                break  # it has ended already: up to 0.20.4 that is a 404 (wire.md, 3)
+            except HermesctlError as error:
+                said = f"the stop could not be delivered: {error.message}"
+                await self._queue.put(Notice("stop", said))
+                await asyncio.sleep(pause)
+        self._poller.hurry()
+
+    # The state machine
+
+    async def __aiter__(self) -> AsyncIterator[Happening]:
+        while self._result is None:
+            item = await self._next()
+            if type(item) is Event:
+                happening = translate(item)
+                self._active_at = item.arrived
+                after = () if type(happening) is Delta else tuple(self._on_happening(happening))
+                yield happening
+                for more in after:
+                    yield more
+                continue
+            if type(item) is PollFailed and isinstance(item.error, NotFound):
+                for more in await self._on_not_found(item.error):
+                    yield more
+                continue
+            for more in self._on_item(item):
+                yield more
+        yield Ended(self._result)
+
+    async def _next(self) -> _Item | None:
+        """The next item; None when a time has passed that was waited for."""
+        try:
+            return self._queue.get_nowait()
+        except asyncio.QueueEmpty:
+            pass
+        times = (self._deadline_at, self._grace_at, self._settle_at)
+        first = min((at for at in times if at is not None), default=None)
+        try:
+            async with asyncio.timeout(None if first is None else first - time.monotonic()):
+                return await self._queue.get()
+        except TimeoutError:
+            return None
+
+    def _on_item(self, item: _Item | None) -> Iterator[Happening]:
+        if isinstance(item, BrokenFrame):
+            yield BrokenEvent(item)
+            yield from self._once("broken", f"a broken event was passed over: {item.problem}")
+        elif isinstance(item, Notice):
+            yield item
+        elif isinstance(item, _Detach):
+            raise self._detached()
+        elif isinstance(item, StreamResumed):
+            yield from self._once(
+                "stream",
+                f"the event stream was lost ({item.problem}) and resumed: nothing is missing",
+            )
+        elif isinstance(item, StreamOver):
+            yield from self._on_stream_over(item)
+        elif isinstance(item, Polled):
+            yield from self._on_status(item.run)
+        elif isinstance(item, PollFailed):
+            yield from self._on_poll_failed(item.error)
+        if not isinstance(item, (BrokenFrame, Notice)):
+            yield from self._on_time()
+
+    def _on_time(self) -> Iterator[Happening]:
+        """What is due. Asked at every poll too, as a flood of events leaves no pause."""
+        now = time.monotonic()
+        if self._deadline_at is not None and now >= self._deadline_at:
+            self._deadline_at = None
+            yield DeadlinePassed()
+        if self._final is not None:
+            self._settle(self._final, now)
+        elif self._settle_at is not None and now >= self._settle_at:
+            raise Pending(
+                f"{self.run_id} was asked to stop and is still {self._state()} after "
+                f"{format_duration(self._settings.settle)}",
+                hint=f"hermesctl wait {self.run_id}",
+            )
+
+    def _settle(self, run: Run, now: float) -> None:
+        """Accept the polled end, once the stream has told what it still had to tell."""
+        settled_at = max(self._active_at, self._final_at) + self._settings.grace
+        if not self._streaming or self._closing is not None or now >= settled_at:
+            self._result = judge(run)
+        else:
+            self._grace_at = settled_at
+
+    # Events
+
+    def _on_happening(self, happening: Happening) -> Iterator[Happening]:
+        if isinstance(happening, Closing):
+            yield from self._on_closing(happening.event)
+        elif isinstance(happening, ApprovalRequested):
+            self.approvals.requested(happening.approval)
+            self._poller.hurry()
+        elif isinstance(happening, ApprovalResponded):
+            self.approvals.responded(happening)
+        elif isinstance(happening, ToolCompleted):
+            if not self.open_subagents:
+                self.approvals.tool_ended()
+        elif isinstance(happening, SubagentStarted):
+            if len(self.open_subagents) < _KEPT_SUBAGENTS:
+                self.open_subagents[happening.subagent_id] = happening.goal
+        elif isinstance(happening, SubagentCompleted):
+            self.open_subagents.pop(happening.subagent_id, None)
+
+    def _on_closing(self, event: Event) -> Iterator[Happening]:
+        if event.run_id not in (None, self.run_id):
+            yield from self._once(
+                "contradiction", f"the stream told the end of another run: {event.run_id}"
+            )
+            return
+        self._closing = event
+        self._closing_at = time.monotonic()
+        self._poller.hurry()
+        if self._final is not None:
+            yield from self._compare(self._final)
+            self._settle(self._final, self._closing_at)
+
+    def _on_stream_over(self, over: StreamOver) -> Iterator[Happening]:
+        self._streaming = self._poller.streaming = False
+        self._poller.hurry()
+        if over.problem is not None and self._final is None:
+            yield from self._once(
+                "stream", f"the event stream is lost ({over.problem}); following by polling"
+            )
+
+    # Status
+
+    def _on_status(self, run: Run) -> Iterator[Happening]:
+        previous, self.last = self.last, run
+        self._answered = True
+        now = time.monotonic()
+        if self._unreachable is not None:
+            silent = format_duration(now - self._unreachable[0])
+            self._unreachable = None
+            yield Notice("reachable", f"the node answers again, after {silent}")
+        if previous is None or previous.status != run.status:
+            yield StateChanged(run, previous.status if previous else None)
+        elif previous.last_event != run.last_event:
+            yield Progress(run)
+        if previous is None or previous.updated_at != run.updated_at:
+            self._active_at = max(self._active_at, now) if not self._streaming else self._active_at
+        if run.is_terminal:
+            self._final, self._final_at = run, now
+            yield from self._compare(run)
+            return
+        request = self.approvals.from_status(run, now, streaming=self._streaming)
+        if request is not None:
+            yield request
+        yield from self._on_quiet(run, now)
+        if self._closing is not None and now - self._closing_at > _TELLING:
+            yield from self._once(
+                "contradiction",
+                f"the stream told {self._closing.name}, but the status is still {run.status}",
+            )
+
+    def _compare(self, run: Run) -> Iterator[Happening]:
+        if self._closing is not None and STATE_OF_EVENT[self._closing.name] != run.status:
+            yield from self._once(
+                "contradiction",
+                f"the stream told {self._closing.name}, but the status is {run.status}: that counts",
+            )
+
+    def _on_quiet(self, run: Run, now: float) -> Iterator[Happening]:
+        idle = now - self._active_at
+        if idle < self._settings.quiet:
+            self._quiet_next = self._settings.quiet
+        elif idle >= self._quiet_next and run.status != "waiting_for_approval":
+            self._quiet_next = 2 * idle
+            yield Notice(
+                "quiet",
+                f"no sign of work for {format_duration(idle)}; the run is {run.status}, it may wait "
+                "for something that no event tells",
+            )
+
+    def _on_poll_failed(self, error: HermesctlError) -> Iterator[Happening]:
+        now = time.monotonic()
+        if self._is_final(error):
+            raise error
+        if self._unreachable is None:
+            self._unreachable = (now, error)
+            yield Notice("unreachable", f"{one_line(error.message)}; still asking")
+        silent = now - self._unreachable[0]
+        if self._closing is not None and silent > _TELLING:
+            self._result = judge_event(self._closing, self.run_id, self.last)
+        elif silent > self._settings.patience:
+            raise Undetermined(
+                f"the node has not answered for {format_duration(silent)}: {error.message}; "
+                f"the run was {self._state()} when it was last seen, and may go on",
+                hint=f"hermesctl tail {self.run_id}",
+                url=error.url,
+            )
+
+    def _is_final(self, error: HermesctlError) -> bool:
+        """Whether asking again is no use. Before the first answer every failure is: nothing is
+        known yet that could get lost."""
+        lasting = (AuthenticationFailed, RequestRejected, Refused, UsageError)
+        return isinstance(error, lasting) or not self._answered
+
+    async def _on_not_found(self, error: NotFound) -> list[Happening]:
+        """The node has no record of the run: a restart, or an hour since its end."""
+        if isinstance(error, RouteNotFound) and self._answered:
+            return list(self._on_poll_failed(error))
+        if isinstance(error, RouteNotFound):
+            raise error
+        if self._closing is not None:
+            self._result = judge_event(self._closing, self.run_id, self.last)
+            return []
+        self._result = await self._recover(self.last)
+        if self._result is not None:
+            said = f"the node has no record of {self.run_id} (a restart, or an hour since its end)"
+            return [Notice("recovered", said)]
+        if isinstance(error, RunNotFound) and not self._answered:
+            raise error
+        raise RunNotFound(
+            f"{self.run_id} is known neither to the node nor to the journal",
+            status=404,
+            code=error.code,
+            url=error.url,
+            hint="hermesctl runs",
+        )
+
+    # Words
+
+    def _once(self, kind: Any, text: str) -> Iterator[Happening]:
+        if kind not in self._said:
+            self._said.add(kind)
+            yield Notice(kind, text)
+
+    def _state(self) -> str:
+        return one_line(self.last.status, 60) if self.last else "not seen"
+
+    def _detached(self) -> Interrupted:
+        return Interrupted(
+            signal.SIGINT,
+            f"detached from {self.run_id}; it is {self._state()} and goes on",
+            hint=f"hermesctl tail {self.run_id}",
+        )
