@@ -41,8 +41,9 @@ class Finding:
 class Probe:
     """A step's code. `needs_runs`: it cannot be settled without work for the model.
 
-    `offline`: it does not need the node's API to be reachable. `last`: it wants the node for itself,
-    after the others.
+    `offline`: it does not need the node's API to be reachable. `deep`: it waits until the others,
+    which tell whether the node may take work at all, have settled. `last`: it wants the node for
+    itself, after all others.
     """
 
     name: str

@@ -60,6 +60,7 @@ class CheckSettings:
     node_capacity: int | None = None
     probe_capacity: bool = False
     other_model: str | None = None
+    profiles: tuple[Node, ...] = ()
     provider_requests: Callable[[], Sequence[Mapping[str, Any]]] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
