@@ -53,7 +53,13 @@ class Probe:
     settle: Callable[[Subject], Awaitable[Finding]]
     needs_runs: bool = False
     offline: bool = False
+    deep: bool = False
     last: bool = False
+
+    @property
+    def turn(self) -> int:
+        """When it is settled: those with the lowest number first, side by side."""
+        return 2 if self.last else int(self.deep)
 
 
 class Blocked(Exception):

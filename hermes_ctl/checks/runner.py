@@ -176,7 +176,7 @@ class _CheckRun:
         unreachable = await self._reach()
         waiting = [pair for pair in self.checklist.numbered() if pair[1].id not in self.settled]
         first = next((entry.id for _, entry in waiting if not self.probes[entry.id].offline), None)
-        for last in (False, True):
+        for turn in (0, 1, 2):
             async with asyncio.TaskGroup() as group:
                 for number, entry in waiting:
                     probe = self.probes[entry.id]
