@@ -180,7 +180,7 @@ class _CheckRun:
             async with asyncio.TaskGroup() as group:
                 for number, entry in waiting:
                     probe = self.probes[entry.id]
-                    if probe.last is not last:
+                    if probe.turn != turn:
                         continue
                     if unreachable and not probe.offline:
                         self._settle(number, entry, _unreached(entry, first, unreachable), 0.0)
