@@ -14,8 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hermes_ctl.cli.grammar import Invocation
     from hermes_ctl.render.errors import Failure
+    from hermes_ctl.render.views import View
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,17 +65,10 @@ def _run(arguments: list[str]) -> int:
     """One command, from its arguments to its exit code."""
     from contextlib import ExitStack
 
-    from hermes_ctl.cli.grammar import Invocation
-
-    invocation = Invocation()
     with ExitStack() as signals:
         for restore in _ending_signals():
             signals.callback(restore)
-        outcome = _outcome(arguments, invocation)
-    if isinstance(outcome, int):
-        return outcome
-    _report(outcome, invocation, arguments)
-    return outcome.exit_code
+        return _command(arguments)
 
 
 class _Signalled(BaseException):
@@ -105,40 +98,42 @@ def _ending_signals() -> Iterator[Callable[[], object]]:
             yield partial(signal.signal, number, signal.signal(number, end))
 
 
-def _outcome(arguments: list[str], invocation: Invocation) -> int | Failure:
-    """The exit code of the command, or its failure. Raises BrokenPipeError for a closed output."""
-    from hermes_ctl.cli.root import run
-    from hermes_ctl.errors import ClosedPipe
-
+def _command(arguments: list[str]) -> int:
+    invocation = None
     try:
+        from hermes_ctl.cli.grammar import Invocation
+        from hermes_ctl.cli.root import run
+
+        invocation = Invocation()
         return run(arguments, invocation)
-    except ClosedPipe as closed:
-        raise BrokenPipeError from closed
-    except (Exception, _Signalled) as error:
-        return _failure(error)
+    except BaseException as error:
+        failure = _failure(error)
+    _report(failure, invocation.view if invocation else None, arguments)
+    return failure.exit_code
 
 
-def _failure(error: Exception | _Signalled) -> Failure:
-    """What is to be said of `error`; raises it again if it is the output that cannot be written."""
+def _failure(error: BaseException) -> Failure:
+    """What is to be said of `error`. Raises where that is nothing, or cannot be written."""
     import errno
 
-    from hermes_ctl.errors import HermesctlError
+    from hermes_ctl.errors import ClosedPipe, HermesctlError
     from hermes_ctl.render import errors
 
+    if isinstance(error, ClosedPipe):
+        raise BrokenPipeError from error
     if isinstance(error, _Signalled):
         from hermes_ctl.cli.loop import interrupted
 
         return errors.known(interrupted(error.number))
     if isinstance(error, HermesctlError):
         return errors.known(error)
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+    if not isinstance(error, Exception) or getattr(error, "errno", None) == errno.ENOSPC:
         raise error
     return errors.bug(error)
 
 
-def _report(failure: Failure, invocation: Invocation, arguments: list[str]) -> None:
+def _report(failure: Failure, view: View | None, arguments: list[str]) -> None:
     """Say on standard error what failed and, where JSON was asked for, on standard output too."""
-    view = invocation.view
     if view is None:  # the arguments could not be parsed: look at them as they are
         verbose = "-v" in arguments or "--verbose" in arguments
         json = _asks_for_json(arguments)
