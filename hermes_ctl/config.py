@@ -222,7 +222,10 @@ class _Resolution:
         if self._options.profile is not None and not files.multiplex.value:
             own = self._resolver.files(self._options.profile)
             if own.has_own_port and own.port.value != files.port.value:
-                return _Place(_address(own), own.url_source, local=own, own_gateway=True)
+                # 0.22 settles at its start whether one gateway serves all: the files do not tell.
+                other = f"{files.url}/p/{self._options.profile}"
+                source = f"{own.url_source}; where one gateway serves all profiles: --url {other}"
+                return _Place(_address(own), source, local=own, own_gateway=True)
         return _Place(_address(files), files.url_source, local=files)
 
     def _with_profile(self, place: _Place) -> tuple[_Place, str | None, str]:

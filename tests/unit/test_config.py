@@ -379,6 +379,7 @@ def test_a_profile_of_this_node_with_a_gateway_of_its_own(machine: Machine) -> N
     )
     node = machine.resolve(NodeOptions(profile="planner"))
     assert node.url == "http://127.0.0.1:9001"
+    assert "--url http://127.0.0.1:9000/p/planner" in node.sources["url"]
     assert node.profile == "planner"
     assert key_of(node) == LOCAL_PLANNER
     assert node.home == home
