@@ -187,7 +187,7 @@ def _explained(spec: str, output: str) -> LabFailure:
     elif _NO_PYTHON.search(output):
         why = f"{spec} needs another Python"
     elif _NO_RELEASE.search(output):
-        why = f"there is no release {spec}"
+        why = f"no release {spec} was found"
     else:
         why = f"{spec} could not be installed"
     return LabFailure(why, hint=f"the installer said\n{shown}")
