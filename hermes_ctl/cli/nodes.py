@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hermes_ctl import config
-from hermes_ctl.config import Node, NodeOptions
+from hermes_ctl.config import Node, NodeOptions, Resolver
 from hermes_ctl.contexts import is_lab, load_contexts
 from hermes_ctl.errors import ConfigurationError, UsageError
 
@@ -21,13 +21,17 @@ def resolve(options: NodeOptions) -> Node:
     A context named `lab` or `lab:NAME` is a running lab. Sends nothing; raises
     `ConfigurationError` where no node can be made of it.
     """
-    environment = config.environment()
+    return _resolve(options, Resolver(config.environment()))
+
+
+def _resolve(options: NodeOptions, resolver: Resolver) -> Node:
+    environment = resolver.environment
     context = options.context
     if context is None and options.url is None and not environment.get("HERMES_GATEWAY_URL"):
         context = environment.get("HERMESCTL_CONTEXT")
     if context is not None and is_lab(context):
         return _lab_node(context.partition(":")[2], options, environment)
-    return config.resolve_node(options, environment=environment)
+    return resolver.resolve(options)
 
 
 def resolve_all(names: Sequence[str], options: NodeOptions) -> list[Node]:
@@ -40,7 +44,8 @@ def resolve_all(names: Sequence[str], options: NodeOptions) -> list[Node]:
             "nodes are named on the command line and by --url or --context as well",
             hint="use one way or the other",
         )
-    return [resolve(_named(name, options)) for name in names]
+    resolver = Resolver(config.environment())  # reads each file once, however many nodes there are
+    return [_resolve(_named(name, options), resolver) for name in names]
 
 
 def complete(incomplete: str) -> list[str]:
@@ -54,7 +59,8 @@ def complete(incomplete: str) -> list[str]:
 
 
 def _named(name: str, options: NodeOptions) -> NodeOptions:
-    if "://" in name:
+    # What has a port or a path is meant as an address, and refused as one where it has no scheme.
+    if not is_lab(name) and (":" in name or "/" in name):
         return replace(options, url=name)
     return replace(options, context=name)
 
