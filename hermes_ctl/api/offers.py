@@ -96,7 +96,7 @@ async def not_offered(client: Client, what: str, since: str | None) -> NotOffere
         version = (await client.health()).version
         facts = [f"it is {version}"] if version else []
     if since is not None and since != "0.19":
-        facts.append(f"{what} came with {since}")
+        facts.append(f"that came with {since}")
     explained = f" ({'; '.join(facts)})" if facts else ""
     return NotOffered(
         f"this node's Hermes does not offer {what}{explained}",

@@ -142,10 +142,11 @@ def group(help: str, **settings: Any) -> CommandGroup:
 
 def as_command(name: str, target: Any) -> AnyCommand:
     """The command named `name` for a typer app or for a plain command function."""
-    app = target
-    if not isinstance(target, typer.Typer):
+    if isinstance(target, typer.Typer):
+        command: AnyCommand = typer.main.get_group(target)
+    else:
         app = group("")
         app.command(name)(target)
-    command = typer.main.get_command(app)
+        command = typer.main.get_command(app)
     command.name = name
     return command

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -22,30 +22,32 @@ class Selection:
     grep: str | None = None
     sort: str | None = None
 
-    def of(self, table: Table[Row], rows: Iterable[Row]) -> Iterator[Row]:
+    def of(self, table: Table[Row], rows: Iterable[Row]) -> list[Row]:
         """The rows that match, in the order that was asked for, else as they come.
 
-        Raises `UsageError` for an expression that is none and a column that the table has not,
-        before the first row is taken.
+        Raises `UsageError` for an expression that is none and a column that the table has not.
         """
-        pattern, column = self._pattern(), self._column(table)
-        return self._selected(table, rows, pattern, column)
+        matches = self.matcher(table)
+        return self.ordered(table, (row for row in rows if matches(row)))
 
-    def _selected(
-        self,
-        table: Table[Row],
-        rows: Iterable[Row],
-        pattern: re.Pattern[str] | None,
-        column: Column[Row] | None,
-    ) -> Iterator[Row]:
-        matching = (row for row in rows if pattern is None or _matches(pattern, table, row))
+    def matcher(self, table: Table[Row]) -> Callable[[Row], bool]:
+        """What says of one row whether it is wanted. Raises as `of` does."""
+        pattern = self._pattern()
+        self._column(table)
+        if pattern is None:
+            return lambda row: True  # noqa: ARG005
+        return lambda row: _matches(pattern, table, row)
+
+    def ordered(self, table: Table[Row], rows: Iterable[Row]) -> list[Row]:
+        """All of `rows`, those last that have no value to order by."""
+        column = self._column(table)
+        collected = list(rows)
         if column is None:
-            return iter(matching)
+            return collected
         value, reverse = column.value, (self.sort or "").startswith("-")
-        collected = list(matching)
         known = [row for row in collected if value(row) is not None]
         known.sort(key=lambda row: _key(value(row)), reverse=reverse)
-        return iter([*known, *(row for row in collected if value(row) is None)])
+        return [*known, *(row for row in collected if value(row) is None)]
 
     def _pattern(self) -> re.Pattern[str] | None:
         if self.grep is None:
