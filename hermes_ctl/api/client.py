@@ -203,12 +203,7 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def events(
-        self,
-        run_id: str,
-        *,
-        last_event_id: str | None = None,
-        silence: float = STREAM_SILENCE,
-        timeout: float | None = None,
+        self, run_id: str, *, last_event_id: str | None = None, silence: float = STREAM_SILENCE
     ) -> AsyncIterator[EventStream]:
         """The run's event stream, closed on every way out of the block.
 
@@ -217,12 +212,7 @@ class Client:
         """
         headers = {"Last-Event-ID": last_event_id} if last_event_id else None
         async with self.stream(
-            "GET",
-            RUN + "/events",
-            values={"run_id": run_id},
-            headers=headers,
-            silence=silence,
-            timeout=timeout,
+            "GET", RUN + "/events", values={"run_id": run_id}, headers=headers, silence=silence
         ) as stream:
             yield stream
 
@@ -236,18 +226,11 @@ class Client:
         json: Any = None,
         headers: Mapping[str, str] | None = None,
         silence: float = STREAM_SILENCE,
-        timeout: float | None = None,
     ) -> AsyncIterator[EventStream]:
         """Any route that answers with Server-Sent Events. Raises what the status means where it
         answers otherwise, `MalformedAnswer` or `NotHermes` for a 200 of another content type."""
         async with self._transport.stream(
-            method,
-            route,
-            values=values,
-            json=json,
-            headers=headers,
-            silence=silence,
-            timeout=timeout,
+            method, route, values=values, json=json, headers=headers, silence=silence
         ) as (stream, answer):
             if self._observe:
                 self._observe(answer)

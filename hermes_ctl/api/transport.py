@@ -135,16 +135,14 @@ class Transport:
         json: Any = None,
         headers: Mapping[str, str] | None = None,
         silence: float = STREAM_SILENCE,
-        timeout: float | None = None,
     ) -> AsyncIterator[tuple[EventStream | None, Answer]]:
         """Open an event stream; it is always closed.
 
         Yields the stream with the head of its answer, or None with the whole answer where something
-        else came. The head has to come within `timeout` seconds, by default the node's own; then
-        there is no limit on the whole duration, and `silence` seconds without a byte end it with
-        `NoAnswer`.
+        else came. The head has to come within the node's timeout; then there is no limit on the
+        whole duration, and `silence` seconds without a byte end it with `NoAnswer`.
         """
-        attempt = self._attempt(route, values, self.node.timeout if timeout is None else timeout)
+        attempt = self._attempt(route, values, self.node.timeout)
         given = {
             "Accept": "text/event-stream",
             "Cache-Control": "no-store",
