@@ -9,15 +9,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from hermes_ctl.errors import ConfigurationError, UsageError
+from hermes_ctl.addresses import parse_address
+from hermes_ctl.checks.processes import groups_of, listeners
+from hermes_ctl.errors import ConfigurationError
 
 DEFAULT_SPOOL = "/tmp/bmas-trace-spool"
 DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
 DEFAULT_CACHE_TTL = 3600
+DEFAULT_EVENT_BYTES = 65536
 DEFAULT_ENDPOINT_CONCURRENCY = 4
 """The adapter's and the daemon's own defaults (bmas.md, 5 to 7)."""
+
+SMALLEST_EVENT_BYTES = 512
+"""The adapter never uses less than this (bmas.md, 5)."""
+
+_NUMBERS = (
+    "ACTIVATION_CACHE_MAX_BYTES",
+    "ACTIVATION_CACHE_MAX_ENTRIES",
+    "ACTIVATION_CACHE_TTL_SECONDS",
+    "ACTIVATION_RUNNING_TTL_SECONDS",
+    "ACTIVATION_UNCERTAIN_TTL_SECONDS",
+    "TRACE_EVENT_MAX_BYTES",
+    "TRACE_MEMORY_MAX_EVENTS",
+    "TRACE_BATCH_SIZE",
+    "TRACE_SPOOL_MAX_FILES",
+    "TRACE_SPOOL_MAX_BYTES",
+    "LOG_RECORD_MAX_BYTES",
+)
+"""Read by `int()` while the adapter is imported (bmas.md, 5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,37 +58,51 @@ class AgentSettings:
 
     @property
     def cache_bytes(self) -> int:
-        return self._number("ACTIVATION_CACHE_MAX_BYTES") or DEFAULT_CACHE_BYTES
+        return self._number("ACTIVATION_CACHE_MAX_BYTES", DEFAULT_CACHE_BYTES)
 
     @property
     def cache_ttl(self) -> int:
-        return self._number("ACTIVATION_CACHE_TTL_SECONDS") or DEFAULT_CACHE_TTL
+        return self._number("ACTIVATION_CACHE_TTL_SECONDS", DEFAULT_CACHE_TTL)
 
     @property
-    def trace_event_bytes(self) -> int | None:
-        return self._number("TRACE_EVENT_MAX_BYTES")
+    def trace_event_bytes(self) -> int:
+        return max(SMALLEST_EVENT_BYTES, self._number("TRACE_EVENT_MAX_BYTES", DEFAULT_EVENT_BYTES))
 
     @property
-    def endpoint_concurrency(self) -> int | None:
-        return self._number("BMAS_AGENT_ENDPOINT_MAX_CONCURRENCY")
+    def states_event_bytes(self) -> bool:
+        return bool(self.environment.get("TRACE_EVENT_MAX_BYTES", "").strip())
+
+    @property
+    def endpoint_concurrency(self) -> int:
+        """The daemon's limit for each adapter, where this environment is also the daemon's; its
+        default otherwise."""
+        name = "BMAS_AGENT_ENDPOINT_MAX_CONCURRENCY"
+        return max(1, self._number(name, DEFAULT_ENDPOINT_CONCURRENCY))
 
     @property
     def sends_traces(self) -> bool:
         names = ("DAEMON_INGEST_URL", "BMAS_NODE_KEY")
         return all(self.environment.get(name) for name in names)
 
-    def _number(self, name: str) -> int | None:
-        """An integer setting, None where it is not set. Raises `ConfigurationError` for anything
-        else: the adapter would not start with it."""
-        value = self.environment.get(name, "").strip()
-        if not value:
-            return None
-        try:
-            return int(value)
-        except ValueError:
-            raise ConfigurationError(
-                f"{name} in {self.source} is not a whole number: the adapter does not start with it"
-            ) from None
+    @property
+    def problem(self) -> str | None:
+        """Why the adapter does not start with this environment, where that can be told."""
+        for name in _NUMBERS:
+            value = self.environment.get(name, "").strip()
+            if value and _number(value) is None:
+                return f"{name} in {self.source} is not a whole number: the adapter does not start"
+        return None
+
+    def _number(self, name: str, default: int) -> int:
+        number = _number(self.environment.get(name, "").strip())
+        return default if number is None else number
+
+
+def _number(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
 
 
 def read_agent_file(path: Path) -> AgentSettings:
@@ -93,45 +127,33 @@ def read_agent_file(path: Path) -> AgentSettings:
     )
 
 
-def find_agent_process(agent_url: str) -> AgentSettings | None:
-    """The adapter's process, found by the port that `agent_url` names.
+def agent_port(agent_url: str) -> int | None:
+    """The port of the adapter at that address, None where the address is another machine's.
 
-    None where that address is another machine's, nothing listens there, or its environment is not
-    ours to read. Raises `UsageError` for an address without a host or port.
+    Raises `ConfigurationError` for what is no address.
     """
-    parts = urlsplit(agent_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(
-            f"--agent-url {agent_url!r} is not an address", hint="for example http://127.0.0.1:8090"
-        )
-    if parts.hostname != "localhost" and not parts.hostname.startswith("127."):
+    address = parse_address(agent_url, "--agent-url")
+    if not address.is_loopback:
         return None
-    return _listener(parts.port or (443 if parts.scheme == "https" else 80))
+    return address.port or (443 if address.scheme == "https" else 80)
 
 
-def _listener(port: int) -> AgentSettings | None:
+def find_agent_process(port: int) -> AgentSettings | None:
+    """The adapter's own process, which listens on that port of this machine.
+
+    None where nothing listens there, or its environment is not ours to read.
+    """
     import psutil
 
-    try:
-        connections = psutil.net_connections("tcp")
-    except psutil.AccessDenied:
-        return None
-    pids = {
-        item.pid
-        for item in connections
-        if item.status == psutil.CONN_LISTEN and item.laddr and item.laddr.port == port and item.pid
-    }
-    for pid in sorted(pids):
+    for process in listeners(port):
         try:
-            process = psutil.Process(pid)
-            with process.oneshot():
-                return AgentSettings(
-                    source=f"process {process.name()}, environment",
-                    environment=process.environ(),
-                    pid=pid,
-                    uid=process.uids().effective,
-                    gids=(process.gids().effective,),
-                )
+            return AgentSettings(
+                source=f"process {process.name()}, environment",
+                environment=process.environ(),
+                pid=process.pid,
+                uid=process.uids().effective,
+                gids=groups_of(process),
+            )
         except (psutil.Error, OSError):
             continue
     return None

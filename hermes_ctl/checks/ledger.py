@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from hermes_ctl.api.client import Client
 from hermes_ctl.api.models import TERMINAL_STATES, Run, Usage
 from hermes_ctl.checks.model import Cost
-from hermes_ctl.errors import HermesctlError, NotFound
+from hermes_ctl.errors import HermesctlError, RunNotFound
+
+Result = TypeVar("Result")
 
 CLEAN_UP_LIMIT = 10.0
-"""Seconds that the clean-up as a whole may take."""
+"""Seconds that each part of the clean-up may take."""
+
+_POLL = 0.05
 
 
 class RunLedger:
@@ -21,31 +26,44 @@ class RunLedger:
     def __init__(self) -> None:
         self.cost = Cost()
         self._active: set[str] = set()
+        self._given_up: set[str] = set()
         self._sessions: set[str] = set()
+        self._submissions: set[asyncio.Task[Any]] = set()
         self._ended = asyncio.Event()
 
     @property
-    def active(self) -> int:
-        """Our own runs that are not known to have ended."""
-        return len(self._active)
+    def active(self) -> frozenset[str]:
+        """Our own runs that are under way: not known to have ended, and not given up."""
+        return frozenset(self._active - self._given_up)
+
+    async def submission(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """The result of `work`, which submits a run and enters it here. It goes on to its end even
+        when the caller is cancelled meanwhile: a run whose id got lost could not be stopped."""
+        task = asyncio.ensure_future(work)
+        self._submissions.add(task)
+        task.add_done_callback(self._submissions.discard)
+        return await asyncio.shield(task)
 
     def started(self, run_id: str, session_id: str | None) -> None:
         self.cost.runs += 1
         self._active.add(run_id)
         self._sessions.add(session_id or run_id)
 
-    def settled(self, run: Run) -> None:
-        """Take note of a polled state; a terminal one ends the run and books its tokens."""
-        if run.run_id in self._active and run.status in TERMINAL_STATES:
+    def settled(self, run_id: str, run: Run) -> None:
+        """Take note of a polled state of our run; a terminal one ends it and books its tokens.
+
+        `run_id` is the one that was accepted: a node may answer with another.
+        """
+        if run_id in self._active and run.status in TERMINAL_STATES:
             self._book(run.usage)
-            self.gone(run.run_id)
+            self.gone(run_id)
 
     def gone(self, run_id: str) -> None:
         self._active.discard(run_id)
         self._ended.set()
 
     async def one_ended(self) -> None:
-        """Wait until one more of our runs has ended."""
+        """Wait until one more of our runs has ended, or was given up."""
         self._ended.clear()
         await self._ended.wait()
 
@@ -57,6 +75,8 @@ class RunLedger:
     async def clean_up(self, client: Client) -> list[str]:
         """Stop what still runs, wait for its end, delete the sessions. Returns the ids of runs that
         could not be seen to end; raises nothing."""
+        if self._submissions:
+            await asyncio.wait(self._submissions, timeout=CLEAN_UP_LIMIT)
         await self.stop_all(client)
         await _bounded([_delete(client, session) for session in self._sessions], CLEAN_UP_LIMIT)
         return sorted(self._active)
@@ -65,13 +85,25 @@ class RunLedger:
         """Stop every run of ours that is not known to have ended, and wait for its end."""
         await _bounded([self._stop(client, run_id) for run_id in self._active], CLEAN_UP_LIMIT)
 
+    async def give_up(self, client: Client, run_id: str) -> None:
+        """Stop a run that did not end in time or cannot be followed; nobody waits for it further."""
+        await _bounded([self._stop(client, run_id)], CLEAN_UP_LIMIT)
+        self.given_up(run_id)
+
+    def given_up(self, run_id: str) -> None:
+        """Nobody follows this run any longer; the clean-up will try to stop it once more."""
+        self._given_up.add(run_id)
+        self._ended.set()
+
     async def _stop(self, client: Client, run_id: str) -> None:
         try:
-            await client.stop_run(run_id)
+            with contextlib.suppress(RunNotFound):  # it has ended meanwhile, up to 0.20.4
+                await client.stop_run(run_id)
+            self.settled(run_id, await client.run(run_id))
             while run_id in self._active:
-                self.settled(await client.run(run_id))
-                await asyncio.sleep(0.1)
-        except NotFound:
+                await asyncio.sleep(_POLL)
+                self.settled(run_id, await client.run(run_id))
+        except RunNotFound:
             self.gone(run_id)
         except HermesctlError:
             return
@@ -84,10 +116,11 @@ async def _bounded(work: Iterable[Coroutine[Any, Any, None]], limit: float) -> N
     _, late = await asyncio.wait(tasks, timeout=limit)
     for task in late:
         task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)
 
 
 async def _delete(client: Client, session_id: str) -> None:
     try:
         await client.delete_session(session_id)
     except HermesctlError:
-        return  # a session that stays behind does no harm; its title tells what it was
+        return  # a session that stays behind does no harm; its id tells what it was

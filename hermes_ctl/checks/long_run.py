@@ -6,18 +6,23 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 
-from hermes_ctl.api.models import TERMINAL_STATES, RunRequest
+from hermes_ctl.api.answers import Answer
+from hermes_ctl.api.client import RUN
+from hermes_ctl.api.models import TERMINAL_STATES, Run, RunRequest
+from hermes_ctl.checks.probe import Blocked
 from hermes_ctl.checks.subject import Subject
 from hermes_ctl.checks.transcript import Transcript
-from hermes_ctl.errors import HermesctlError, NotFound
+from hermes_ctl.errors import HermesctlError, RunNotFound
+
+STOP = f"{RUN}/stop"
 
 _POLL = 0.05
 """Seconds between polls after the stop: at 0.2 s `stopping` is missed (wire.md, 3)."""
 
-_PATIENCE = 1.0
+PATIENCE = 1.0
 """Seconds without an event after which the status is asked whether there should have been one."""
 
-_HELD_BACK_AFTER = 3.0
+HELD_BACK_AFTER = 3.0
 """Seconds that an event may take from the status route's knowing of it to us."""
 
 
@@ -26,7 +31,8 @@ class StopTrial:
     """One long run that was stopped. Times are seconds after the stop was sent.
 
     `early` is how it ended before it could be stopped. `live`: its first event came while it ran;
-    False where the status route knew of one and the stream held it back.
+    False where the status route knew of one and the stream held it back. `answered` is the state in
+    the stop's answer. `slot_free` None: the node does not tell how many runs are active.
     """
 
     run_id: str
@@ -40,6 +46,7 @@ class StopTrial:
     active: int | None = None
     states: list[str] = field(default_factory=list)
     error: HermesctlError | None = None
+    poll_error: HermesctlError | None = None
 
 
 async def first_trial(subject: Subject) -> StopTrial:
@@ -63,7 +70,7 @@ async def stop_trial(subject: Subject, attempt: int) -> StopTrial:
         await _stop(subject, transcript, trial)
         if trial.early is None and trial.error is None:
             await _follow_to_end(subject, transcript, trial)
-        if trial.final == "cancelled":
+        if trial.final == "cancelled" and baseline is not None:
             await _slot(subject, trial, baseline)
         if trial.final is not None:
             await asyncio.wait([reading], timeout=2)
@@ -84,49 +91,71 @@ async def _until_streaming(
     try:
         while time.monotonic() < limit:
             await asyncio.wait(
-                [reading, first], timeout=_PATIENCE, return_when=asyncio.FIRST_COMPLETED
+                [reading, first], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED
             )
             if streaming.is_set():
                 return True
-            run = await subject.client.run(trial.run_id)
-            if run.is_terminal or reading.done():
+            run = await _state_of(subject, trial.run_id)
+            if reading.done() or (run is not None and run.is_terminal):
                 return None
-            if run.last_event is not None:
+            if run is not None and run.last_event is not None:
                 known_since = known_since or time.monotonic()
-                if time.monotonic() - known_since > _HELD_BACK_AFTER:
+                if time.monotonic() - known_since > HELD_BACK_AFTER:
                     return False
     finally:
         first.cancel()
     return None
 
 
+async def _state_of(subject: Subject, run_id: str) -> Run | None:
+    """None where it could not be read this time."""
+    try:
+        return await subject.client.run(run_id)
+    except RunNotFound as error:
+        reason = f"the node does not know the run it accepted: {error.message}"
+        raise Blocked("run-id", reason) from error
+    except HermesctlError:
+        return None
+
+
 async def _stop(subject: Subject, transcript: Transcript, trial: StopTrial) -> None:
-    ended = transcript.terminal_event
-    if ended is not None:
-        trial.early = str(ended.name.removeprefix("run."))
-        await _book(subject, transcript)
+    """Ask for the stop. A run that has ended is told from a stop that is refused by its status."""
+    if transcript.terminal_event is not None:
+        await _note_end(subject, transcript, trial)
         return
     sent = time.monotonic()
     try:
-        answer = await subject.client.stop_run(transcript.run_id)
-    except NotFound:
-        trial.early = "gone"  # up to 0.20.4 a stop after the end is 404 (wire.md, 3)
-        await _book(subject, transcript)
-        return
+        answer = await subject.client.expect("POST", STOP, values={"run_id": transcript.run_id})
     except HermesctlError as error:
-        trial.error = error
+        await _note_end(subject, transcript, trial)
+        if trial.early is None:
+            trial.error = error
+            subject.ledger.given_up(transcript.run_id)
         return
-    trial.answered = answer.status
-    if answer.status in TERMINAL_STATES:
-        trial.early = answer.status
-        await _book(subject, transcript)
-    elif answer.status == "stopping":
+    trial.answered = _state_in(answer)
+    if trial.answered in TERMINAL_STATES:
+        await _note_end(subject, transcript, trial)
+    elif trial.answered == "stopping":
         trial.stopping = time.monotonic() - sent
-    trial.states.append(answer.status)
+    trial.states.append(trial.answered)
 
 
-async def _book(subject: Subject, transcript: Transcript) -> None:
+def _state_in(answer: Answer) -> str:
+    try:
+        document = answer.json()
+    except HermesctlError:
+        return "no state"
+    state = document.get("status") if isinstance(document, dict) else None
+    return state if isinstance(state, str) and state else "no state"
+
+
+async def _note_end(subject: Subject, transcript: Transcript, trial: StopTrial) -> None:
+    """How the run ended before it was stopped, where it did."""
     await subject.watcher.poll_to_end(transcript, time.monotonic() + 1)
+    if transcript.final is not None:
+        trial.early = transcript.final.status
+    elif transcript.terminal_event is not None:
+        trial.early = transcript.terminal_event.name.removeprefix("run.")
 
 
 async def _follow_to_end(subject: Subject, transcript: Transcript, trial: StopTrial) -> None:
@@ -136,13 +165,14 @@ async def _follow_to_end(subject: Subject, transcript: Transcript, trial: StopTr
         try:
             run = await subject.client.run(transcript.run_id)
         except HermesctlError as error:
-            trial.states.append(error.kind)
-            if isinstance(error, NotFound):
+            trial.poll_error = error
+            if isinstance(error, RunNotFound):
                 subject.ledger.gone(transcript.run_id)
                 return
             await asyncio.sleep(_POLL)
             continue
-        subject.ledger.settled(run)
+        trial.poll_error = None
+        subject.ledger.settled(transcript.run_id, run)
         if trial.states[-1] != run.status:
             trial.states.append(run.status)
         if run.status == "stopping" and trial.stopping is None:
@@ -151,17 +181,33 @@ async def _follow_to_end(subject: Subject, transcript: Transcript, trial: StopTr
             trial.final, trial.ended = run.status, time.monotonic() - sent
             return
         await asyncio.sleep(_POLL)
+    subject.ledger.given_up(transcript.run_id)
 
 
 async def _slot(subject: Subject, trial: StopTrial, baseline: int) -> None:
-    """Free when no more runs are active than there were, beside our own that go on."""
+    """Free when no more runs are active than there were, beside our own that go on.
+
+    Those are asked after the node's count: one that is active then was active before. So a slot
+    that is still taken is never mistaken for the slot of another run.
+    """
     limit = time.monotonic() + subject.checklist.long_run.slot_deadline
     while True:
-        detailed = await subject.detailed_health_now()
-        trial.active = detailed.active_api_runs
+        try:
+            trial.active = (await subject.detailed_health_now()).active_api_runs
+        except HermesctlError:
+            trial.active = None
         if trial.active is None:
             return
-        trial.slot_free = trial.active <= baseline + subject.ledger.active
+        trial.slot_free = trial.active <= baseline or (
+            trial.active <= baseline + await _still_active(subject)
+        )
         if trial.slot_free or time.monotonic() > limit:
             return
         await asyncio.sleep(_POLL)
+
+
+async def _still_active(subject: Subject) -> int:
+    """How many of our other runs are active, by their own status."""
+    asked = [subject.client.run(run_id) for run_id in subject.ledger.active]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    return sum(isinstance(answer, Run) and not answer.is_terminal for answer in answers)

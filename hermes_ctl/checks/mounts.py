@@ -8,10 +8,15 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-VOLATILE_TYPES = frozenset(
-    {"tmpfs", "ramfs", "overlay", "aufs", "fuse-overlayfs", "fuse.fuse-overlayfs"}
-)
-"""Gone with the machine, or with the container (bmas.md, 6)."""
+VOLATILE_TYPES = frozenset({"tmpfs", "ramfs"})
+"""Gone with the machine (bmas.md, 6)."""
+
+OVERLAY_TYPES = frozenset({"overlay", "aufs", "fuse-overlayfs", "fuse.fuse-overlayfs"})
+"""Gone with the container."""
+
+UNKNOWN_TYPE = "unknown"
+PROC = Path("/proc")
+ROOT = Path("/")
 
 SHARED_TYPES = ("nfs", "cifs", "smb", "9p", "fuse", "ceph", "gluster")
 """File locks may not hold there."""
@@ -32,12 +37,13 @@ class Mount:
 @dataclass(frozen=True, slots=True)
 class Place:
     """A path as the process sees it: `real` after symbolic links, `existing` the nearest folder that
-    exists, `outside` the same as reached from here, `mount` what holds it."""
+    exists, `outside` the same as reached from here, below `root`; `mount` what holds it."""
 
     path: str
     real: str
     existing: str
     outside: Path
+    root: Path
     mount: Mount
 
 
@@ -58,7 +64,7 @@ def parse_mountinfo(text: str) -> list[Mount]:
 
 def mount_of(path: str, mounts: list[Mount]) -> Mount:
     """The mount with the longest prefix of `path`; of two on one point the later one hides the other."""
-    best = Mount("/", "unknown", False)
+    best = Mount("/", UNKNOWN_TYPE, False)
     for mount in mounts:
         inside = path == mount.point or path.startswith(mount.point.rstrip("/") + "/")
         if inside and len(mount.point) >= len(best.point):
@@ -71,23 +77,22 @@ def locate(path: str, *, pid: int | None = None) -> Place:
 
     Raises OSError where the process is gone or not ours to look into.
     """
-    process = f"/proc/{pid}" if pid else "/proc/self"
-    root = f"{process}/root" if pid else "/"
-    mounts = parse_mountinfo(
-        Path(process, "mountinfo").read_text(encoding="utf-8", errors="replace")
-    )
+    process = PROC / (str(pid) if pid else "self")
+    root = process / "root" if pid else ROOT
+    mounts = parse_mountinfo((process / "mountinfo").read_text(encoding="utf-8", errors="replace"))
     real = _resolve(path, root)
     existing = PurePosixPath(real)
     while not _outside(root, str(existing)).exists() and existing != existing.parent:
         existing = existing.parent
-    return Place(path, real, str(existing), _outside(root, str(existing)), mount_of(real, mounts))
+    outside = _outside(root, str(existing))
+    return Place(path, real, str(existing), outside, root, mount_of(real, mounts))
 
 
-def _outside(root: str, path: str) -> Path:
-    return Path(root, path.lstrip("/"))
+def _outside(root: Path, path: str) -> Path:
+    return root / path.lstrip("/")
 
 
-def _resolve(path: str, root: str) -> str:
+def _resolve(path: str, root: Path) -> str:
     """`path` with its symbolic links followed inside `root`, as the process itself would."""
     waiting = [part for part in path.split("/") if part not in ("", ".")]
     done: list[str] = []
@@ -112,17 +117,19 @@ def is_volatile_folder(path: str) -> bool:
     return any(path == folder or path.startswith(folder + "/") for folder in VOLATILE_FOLDERS)
 
 
-def can_write(folder: Path, uid: int | None, gids: tuple[int, ...]) -> bool:
-    """Whether that user may make files there; our own user where `uid` is None."""
+def can_write(folder: Path, uid: int | None, gids: tuple[int, ...], root: Path = ROOT) -> bool:
+    """Whether that user may make files there and reach it from `root`; our own user where `uid` is
+    None."""
     if uid is None or uid == os.geteuid():
         return os.access(folder, os.W_OK | os.X_OK)
     if uid == 0:
         return True
-    status = folder.stat()
-    if status.st_uid == uid:
-        need = stat.S_IWUSR | stat.S_IXUSR
-    elif status.st_gid in gids:
-        need = stat.S_IWGRP | stat.S_IXGRP
-    else:
-        need = stat.S_IWOTH | stat.S_IXOTH
-    return status.st_mode & need == need
+    above = [parent for parent in folder.parents if parent.is_relative_to(root)]
+    enter = all(_may(parent.stat(), uid, gids, stat.S_IXOTH) for parent in above)
+    return enter and _may(folder.stat(), uid, gids, stat.S_IWOTH | stat.S_IXOTH)
+
+
+def _may(status: os.stat_result, uid: int, gids: tuple[int, ...], wanted: int) -> bool:
+    """`wanted` are the mode bits of everybody else; those of owner and group lie above them."""
+    shift = 6 if status.st_uid == uid else 3 if status.st_gid in gids else 0
+    return status.st_mode >> shift & wanted == wanted

@@ -2,24 +2,35 @@
 
 It yields typed events as steps start and settle; whoever renders observes them. Whatever ends the
 check, the runs it started are stopped and the report is complete, all steps in order.
+
+A step that one error kept from being settled waits for the others of its round: where the same
+error befell several, the first of them tells it and the rest point there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hermes_ctl import __version__, clock
 from hermes_ctl.api.answers import Answer
 from hermes_ctl.api.client import Client
 from hermes_ctl.checks.checklist import Checklist, StepEntry
+from hermes_ctl.checks.findings import (
+    crashed,
+    note_left_over,
+    settled_step,
+    told_elsewhere,
+    unreached,
+    unsettled,
+)
 from hermes_ctl.checks.model import (
     EXIT_CODE_OF,
     ChecklistDescription,
-    Evidence,
     NodeDescription,
     Report,
     Status,
@@ -31,9 +42,10 @@ from hermes_ctl.checks.model import (
 from hermes_ctl.checks.probe import Blocked, Finding, Probe
 from hermes_ctl.checks.probes import load_probe
 from hermes_ctl.checks.subject import CheckSettings, Subject
-from hermes_ctl.config import Node
+from hermes_ctl.config import DEFAULT, DEFAULT_TIMEOUT, Node
 from hermes_ctl.errors import (
     AuthenticationFailed,
+    ClosedPipe,
     ConnectionLost,
     HermesctlError,
     NoAnswer,
@@ -43,6 +55,17 @@ from hermes_ctl.errors import (
     UsageError,
 )
 from hermes_ctl.secrets import redact
+from hermes_ctl.text import one_line
+
+NOT_CHOSEN = "not chosen"
+NO_RUNS = "needs a run (--no-runs)"
+"""Why a step was left out, which is another thing than not applicable."""
+
+CONNECTIONS = 60
+"""At most so many to one node: every advertised route is asked at once, beside the streams."""
+
+PATIENCE = 30.0
+"""Seconds for one answer of a node that has answered before."""
 
 _RETRY_INTERVAL = 1.0
 _PASSES_IN_TIME = (Unreachable, ConnectionLost, NoAnswer, ServerFailure)
@@ -127,6 +150,30 @@ async def check_node(
     return await run.go()
 
 
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """A step that could not be settled, and what kept it from that."""
+
+    number: int
+    entry: StepEntry
+    error: HermesctlError | Blocked
+    seconds: float
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """The same for all steps that the same thing befell."""
+        if isinstance(self.error, Blocked):
+            return (self.error.step_id, self.error.reason)
+        return (self.error.kind, self.error.message)
+
+    @property
+    def blocker(self) -> str | None:
+        """The step that tells of it where it is not well itself."""
+        if isinstance(self.error, Blocked):
+            return self.error.step_id
+        return "auth" if isinstance(self.error, AuthenticationFailed) else None
+
+
 class _CheckRun:
     def __init__(
         self,
@@ -143,6 +190,8 @@ class _CheckRun:
         self.observe = observe
         self.probes = {entry.id: load_probe(entry.probe_name) for entry in checklist.step}
         self.settled: dict[str, Step] = {}
+        self.troubles: list[_Trouble] = []
+        self.told: dict[tuple[str, ...], str] = {}
         self.started_at = clock.now()
         self.began = time.monotonic()
         self.interrupted = False
@@ -152,16 +201,16 @@ class _CheckRun:
         steps = tuple(
             (number, entry.id, self._title(entry)) for number, entry in self.checklist.numbered()
         )
-        release = self.settings.release or self.checklist.release
-        self.observe(CheckStarted(self.node, self.checklist, release, steps))
-        client = Client(self.node, observe=self._record)
+        client = Client(_patient(self.node), observe=self._record, connections=CONNECTIONS)
+        self.subject = Subject(self.node, client, self.checklist, self.settings)
+        self.observe(CheckStarted(self.node, self.checklist, self.subject.release, steps))
         async with client:
-            self.subject = Subject(self.node, client, self.checklist, self.settings)
             try:
                 await self._settle_all()
-            except asyncio.CancelledError:
+            except BaseException:
                 self.interrupted = True
-                await self._finish(client)
+                with contextlib.suppress(ClosedPipe):
+                    await self._finish(client)
                 raise
             return await self._finish(client)
 
@@ -173,9 +222,9 @@ class _CheckRun:
             reason = self._not_wanted(entry)
             if reason:
                 self._settle(number, entry, Finding(Status.SKIP, reason), 0.0)
-        unreachable = await self._reach()
         waiting = [pair for pair in self.checklist.numbered() if pair[1].id not in self.settled]
-        first = next((entry.id for _, entry in waiting if not self.probes[entry.id].offline), None)
+        online = [entry.id for _, entry in waiting if not self.probes[entry.id].offline]
+        unreachable = await self._reach() if online else None
         for turn in (0, 1, 2):
             async with asyncio.TaskGroup() as group:
                 for number, entry in waiting:
@@ -183,15 +232,17 @@ class _CheckRun:
                     if probe.turn != turn:
                         continue
                     if unreachable and not probe.offline:
-                        self._settle(number, entry, _unreached(entry, first, unreachable), 0.0)
+                        finding = unreached(entry.id, online[0], unreachable, self.settings.wait)
+                        self._settle(number, entry, finding, 0.0)
                         continue
                     group.create_task(self._run_step(number, entry))
+            self._settle_troubled()
 
     def _not_wanted(self, entry: StepEntry) -> str | None:
         if entry.id not in self.chosen:
-            return "not chosen"
+            return NOT_CHOSEN
         if self.probes[entry.id].needs_runs and not self.settings.runs:
-            return "needs a run (--no-runs)"
+            return NO_RUNS
         return None
 
     async def _reach(self) -> HermesctlError | None:
@@ -199,6 +250,7 @@ class _CheckRun:
         limit = self.began + self.settings.wait
         while True:
             try:
+                await self.subject.get("/health", timeout=self.node.timeout)
                 health = await self.subject.health()
                 self.version = health.version
                 self.observe(NodeReached(health.version))
@@ -240,56 +292,37 @@ class _CheckRun:
     async def _run_step(self, number: int, entry: StepEntry) -> None:
         self.observe(StepStarted(number, entry.id))
         began = time.monotonic()
-        finding = await self._finding(self.probes[entry.id], entry.id)
-        self._settle(number, entry, finding, time.monotonic() - began)
+        outcome = await self._outcome(self.probes[entry.id])
+        seconds = time.monotonic() - began - self.subject.waited()
+        if isinstance(outcome, Finding):
+            self._settle(number, entry, outcome, seconds)
+        else:
+            self.troubles.append(_Trouble(number, entry, outcome, seconds))
 
-    async def _finding(self, probe: Probe, step_id: str) -> Finding:
+    async def _outcome(self, probe: Probe) -> Finding | HermesctlError | Blocked:
         try:
             return await probe.settle(self.subject)
-        except Blocked as blocked:
-            return self._blocked(step_id, blocked.step_id, blocked.reason)
-        except AuthenticationFailed as error:
-            return self._blocked(step_id, "auth", error.message, error.hint)
-        except HermesctlError as error:
-            return Finding(
-                Status.UNKNOWN,
-                error.message,
-                evidence=(Evidence(source=error.url or error.kind, value=error.message),),
-                fix=(error.hint,) if error.hint else (),
-            )
+        except (Blocked, HermesctlError) as error:
+            return error
         except Exception as error:  # a probe that crashes is a result, not the end of the report
-            kind = f"{type(error).__name__}: {error}"
-            return Finding(
-                Status.UNKNOWN,
-                f"this probe crashed ({redact(kind)}): a bug in hermesctl",
-                fix=("report it, with hermesctl check -o json",),
-            )
+            return crashed(error)
 
-    def _blocked(self, step_id: str, by: str, reason: str, hint: str | None = None) -> Finding:
-        fix = (hint,) if hint else ()
-        if by == step_id:
-            return Finding(Status.UNKNOWN, reason, fix=fix)
-        return Finding(Status.SKIP, reason, fix=fix, blocked_by=by)
+    def _settle_troubled(self) -> None:
+        """Settle the steps that an error kept from it, each thing told once."""
+        for trouble in sorted(self.troubles, key=lambda trouble: trouble.number):
+            blocker = self.settled.get(trouble.blocker or "")
+            if blocker and blocker.status in (Status.FAIL, Status.UNKNOWN):
+                finding = told_elsewhere(trouble.error, blocker.id)
+            elif trouble.kind in self.told:
+                finding = told_elsewhere(trouble.error, self.told[trouble.kind])
+            else:
+                self.told[trouble.kind] = trouble.entry.id
+                finding = unsettled(trouble.error)
+            self._settle(trouble.number, trouble.entry, finding, trouble.seconds)
+        self.troubles.clear()
 
     def _settle(self, number: int, entry: StepEntry, finding: Finding, seconds: float) -> None:
-        step = Step(
-            number=number,
-            id=entry.id,
-            title=self._title(entry),
-            status=finding.status,
-            severity=entry.severity,
-            summary=redact(finding.summary),
-            expected=_redacted(finding.expected),
-            observed=_redacted(finding.observed),
-            evidence=[
-                Evidence(source=redact(item.source), value=redact(item.value))
-                for item in finding.evidence
-            ],
-            fix=[redact(line) for line in finding.fix],
-            blocked_by=finding.blocked_by,
-            attempts=finding.attempts,
-            duration_s=round(seconds, 3),
-        )
+        step = settled_step(number, entry, self._title(entry), finding, seconds)
         self.settled[entry.id] = step
         self.observe(StepSettled(step))
 
@@ -298,9 +331,12 @@ class _CheckRun:
 
     async def _finish(self, client: Client) -> Report:
         left_over = await _shielded(self._clean_up(client))
+        with contextlib.suppress(ClosedPipe):
+            self._settle_troubled()
         for number, entry in self.checklist.numbered():
             if entry.id not in self.settled:
-                self._settle(number, entry, Finding(Status.UNKNOWN, "interrupted"), 0.0)
+                with contextlib.suppress(ClosedPipe):
+                    self._settle(number, entry, Finding(Status.UNKNOWN, "interrupted"), 0.0)
         report = self._report(left_over)
         self.observe(CheckFinished(report))
         return report
@@ -312,7 +348,7 @@ class _CheckRun:
     def _report(self, left_over: Sequence[str]) -> Report:
         steps = [self.settled[entry.id] for entry in self.checklist.step]
         if left_over:
-            _note_left_over(steps, left_over)
+            note_left_over(steps, left_over)
         verdict = decide(steps, strict=self.settings.strict)
         return Report(
             tool=Tool(version=__version__),
@@ -320,7 +356,7 @@ class _CheckRun:
                 name=self.node.name,
                 url=redact(self.node.url),
                 profile=self.node.profile,
-                hermes_version=self.version,
+                hermes_version=one_line(self.version, 60) if self.version else None,
             ),
             checklist=ChecklistDescription(
                 name=self.checklist.name,
@@ -341,6 +377,14 @@ class _CheckRun:
         )
 
 
+def _patient(node: Node) -> Node:
+    """The node, given more time for each answer unless the operator said how much: it is loaded by
+    the check itself, and the first run after its start keeps it from answering (wire.md, 1)."""
+    if node.sources.get("timeout", DEFAULT) != DEFAULT or node.timeout != DEFAULT_TIMEOUT:
+        return node
+    return replace(node, timeout=PATIENCE)
+
+
 async def _shielded(work: Coroutine[Any, Any, list[str]]) -> list[str]:
     """Let the clean-up end even when the task is cancelled again meanwhile."""
     task = asyncio.create_task(work)
@@ -351,28 +395,3 @@ async def _shielded(work: Coroutine[Any, Any, list[str]]) -> list[str]:
             if task.cancelled():
                 raise
     return task.result()
-
-
-def _unreached(entry: StepEntry, first: str | None, error: HermesctlError) -> Finding:
-    """The first step carries the reason and what to do; the others point to it."""
-    if entry.id == first:
-        return Finding(
-            Status.UNKNOWN,
-            error.message,
-            expected="an answer from GET /health",
-            observed=error.message,
-            evidence=(Evidence(source=error.url or "GET /health", value=error.kind),),
-            fix=(error.hint,) if error.hint else (),
-        )
-    return Finding(Status.SKIP, "the node was not reached", blocked_by=first)
-
-
-def _note_left_over(steps: list[Step], left_over: Sequence[str]) -> None:
-    """A run of ours that would not end is told where the operator looks: in the step about stopping."""
-    named = ", ".join(left_over)
-    target = next((step for step in steps if step.id == "stop"), steps[-1])
-    target.fix.append(f"still running after the check, stop it by hand: hermesctl stop {named}")
-
-
-def _redacted(text: str | None) -> str | None:
-    return None if text is None else redact(text)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from hermes_ctl.addresses import Address, parse_address
 from hermes_ctl.api.answers import Answer
 from hermes_ctl.api.client import Client
 from hermes_ctl.api.models import (
@@ -26,14 +27,24 @@ from hermes_ctl.api.models import (
     RunRequest,
     parse,
 )
-from hermes_ctl.checks.agent import AgentSettings, find_agent_process, read_agent_file
+from hermes_ctl.checks.agent import (
+    AgentSettings,
+    agent_port,
+    find_agent_process,
+    read_agent_file,
+)
 from hermes_ctl.checks.checklist import Checklist
 from hermes_ctl.checks.contract import ContractRecorder
 from hermes_ctl.checks.ledger import RunLedger
 from hermes_ctl.checks.model import Timings
+from hermes_ctl.checks.probe import Blocked
+from hermes_ctl.checks.processes import gateway_process
 from hermes_ctl.checks.transcript import RunWatcher, Transcript
 from hermes_ctl.config import Node
-from hermes_ctl.errors import Undetermined
+from hermes_ctl.errors import AuthenticationFailed, HermesctlError, Undetermined
+
+if TYPE_CHECKING:
+    from psutil import Process
 
 Result = TypeVar("Result")
 
@@ -65,6 +76,14 @@ class CheckSettings:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What the second submission under one idempotency key gave: an id, or why it gave none."""
+
+    run_id: str | None = None
+    error: HermesctlError | None = None
+
+
 class Subject:
     """One node, while it is checked."""
 
@@ -80,18 +99,30 @@ class Subject:
         self.ledger = RunLedger()
         self.watcher = RunWatcher(client, self.ledger, self.recorder)
         self.nonce = secrets.token_hex(4)
-        self.replay: Answer | None = None
+        self.replay: Replay | None = None
         self._agent_file = read_agent_file(settings.agent_env) if settings.agent_env else None
         self._shared: dict[str, asyncio.Task[Any]] = {}
+        self._waited: dict[asyncio.Task[Any] | None, float] = {}
 
     async def once(self, name: str, work: Callable[[], Awaitable[Result]]) -> Result:
         """The result of `work`, started by the first who asks for `name`; its failure is shared."""
         task = self._shared.get(name)
+        mine = task is None
         if task is None:
             task = asyncio.ensure_future(work())
             self._shared[name] = task
-        result: Result = await asyncio.shield(task)
+        began = time.monotonic()
+        try:
+            result: Result = await asyncio.shield(task)
+        finally:
+            if not mine:
+                asker = asyncio.current_task()
+                self._waited[asker] = self.waited() + time.monotonic() - began
         return result
+
+    def waited(self) -> float:
+        """Seconds that the current task has waited for work that another one had begun."""
+        return self._waited.get(asyncio.current_task(), 0.0)
 
     def forget(self) -> None:
         """Forget what was asked, so that it is asked anew (`--wait`)."""
@@ -109,10 +140,35 @@ class Subject:
         return self.settings.release or self.checklist.release
 
     @cached_property
-    def is_local(self) -> bool:
-        """Whether this machine is the node: its address is a loopback one."""
-        host = urlsplit(self.node.url).hostname or ""
-        return host in ("localhost", "::1") or host.startswith("127.")
+    def address(self) -> Address:
+        return parse_address(self.node.url, "the node")
+
+    async def gateway(self) -> Process | None:
+        """The gateway's process, where this machine is the node and it may be seen."""
+        return await self.once("gateway process", self._gateway)
+
+    async def _gateway(self) -> Process | None:
+        if not self.address.is_loopback:
+            return None
+        try:
+            pid = (await self.detailed_health()).pid
+        except HermesctlError:
+            return None
+        if pid is None:
+            return None
+        port = self.address.port or (443 if self.address.scheme == "https" else 80)
+        return await asyncio.to_thread(gateway_process, pid, port)
+
+    async def is_here(self) -> bool:
+        """Whether this machine is the node: its address is a loopback one, and its process, where
+        the node names one, is a process of this machine."""
+        if not self.address.is_loopback:
+            return False
+        try:
+            pid = (await self.detailed_health()).pid
+        except HermesctlError:
+            return True
+        return pid is None or await self.gateway() is not None
 
     def token(self) -> str:
         """A word that no model says by chance."""
@@ -124,9 +180,10 @@ class Subject:
 
     # What the node answers
 
-    async def get(self, route: str) -> Answer:
+    async def get(self, route: str, *, timeout: float | None = None) -> Answer:
         """The unjudged answer of a read route, asked for once."""
-        return await self.once(f"GET {route}", lambda: self.client.request("GET", route))
+        request = self.client.request
+        return await self.once(f"GET {route}", lambda: request("GET", route, timeout=timeout))
 
     async def read(self, route: str, model: type[Model]) -> Model:
         """The same, judged and typed. Raises what its status or shape means."""
@@ -156,26 +213,53 @@ class Subject:
 
         async def look() -> AgentSettings | None:
             url = self.settings.agent_url
-            found = await asyncio.to_thread(find_agent_process, url) if url else None
+            port = agent_port(url) if url else None
+            found = await asyncio.to_thread(find_agent_process, port) if port else None
             return found or self._agent_file
 
         return await self.once("agent", look)
 
     # The runs of the check
 
-    async def ready_for_runs(self) -> int:
-        """The number of runs that were active before ours. Raises `Undetermined` for a node that is
-        busy, unless the operator allowed it."""
-        active = (await self.detailed_health()).active_api_runs or 0
+    async def ready_for_runs(self) -> int | None:
+        """The number of runs that were active before ours, None where the node does not tell.
+
+        Raises `Undetermined` for a node that is busy, unless the operator allowed it, and `Blocked`
+        for one that takes no runs.
+        """
+        return await self.once("ready for runs", self._ready_for_runs)
+
+    async def _ready_for_runs(self) -> int | None:
+        try:
+            detailed = await self.detailed_health()
+        except AuthenticationFailed:
+            raise
+        except HermesctlError:
+            return None  # step readiness says what is wrong there
+        if detailed.gateway_state == "draining":
+            raise Blocked("readiness", "the gateway is draining and takes no runs")
+        active = detailed.active_api_runs
         if active and not self.settings.allow_busy:
             raise Undetermined(
                 f"the node is busy: {active} active run{'s' if active > 1 else ''}, so none was added",
-                hint="try again when it is idle, or say --allow-busy",
+                hint="check again when it is idle (hermesctl runs), or add runs to it: --allow-busy",
             )
         return active
 
     async def canary(self) -> Transcript:
-        """The short run with a tool call: steps 5, 6, 7 and 10 are read from it."""
+        """The short run with a tool call: steps 6, 7 and 10 are read from it.
+
+        Raises `Blocked` where it was not even accepted: step 5 says why.
+        """
+        try:
+            return await self.accepted_canary()
+        except AuthenticationFailed:
+            raise
+        except HermesctlError as error:
+            raise Blocked("run-id", error.message) from error
+
+    async def accepted_canary(self) -> Transcript:
+        """The same for step 5. Raises what its submission raises."""
         return await self.once("canary", self._canary)
 
     async def _canary(self) -> Transcript:
@@ -185,29 +269,37 @@ class Subject:
             input=settings.prompt.replace("{token}", self.canary_token),
             session_id=self.session("canary"),
         )
-        idempotency_key = None
-        if (await self.capabilities()).supports("runs_idempotency"):
-            idempotency_key = f"hermesctl-{self.nonce}"
-        transcript = await self.watcher.submit(request, idempotency_key=idempotency_key)
-        if idempotency_key:
-            await self._submit_again(request, idempotency_key, transcript.run_id)
+        key = f"hermesctl-{self.nonce}" if await self._is_idempotent() else None
+        transcript = await self.watcher.submit(request, idempotency_key=key)
+        if key:
+            again = self._submit_again(request, key, transcript.run_id)
+            self.replay = await self.ledger.submission(again)
         await self.watcher.watch(transcript, deadline=settings.deadline)
         self._time(transcript)
         return transcript
 
-    async def _submit_again(self, request: RunRequest, idempotency_key: str, run_id: str) -> None:
+    async def _is_idempotent(self) -> bool:
+        try:
+            return (await self.capabilities()).supports("runs_idempotency")
+        except HermesctlError:
+            return False  # step routes says what is wrong there
+
+    async def _submit_again(self, request: RunRequest, idempotency_key: str, first: str) -> Replay:
         """The canary's second submission under the same key. A node that makes a second run of it
         does not get away with leaving it running."""
-        self.replay = await self.client.request(
-            "POST",
-            "/v1/runs",
-            json=request.body(),
-            headers={"Idempotency-Key": idempotency_key},
-        )
-        if self.replay.status == 202:
-            second = parse(RunAccepted, self.replay.json(), self.replay).run_id
-            if second != run_id:
-                self.ledger.started(second, request.session_id)
+        try:
+            answer = await self.client.expect(
+                "POST",
+                "/v1/runs",
+                json=request.body(),
+                headers={"Idempotency-Key": idempotency_key},
+            )
+            run_id = parse(RunAccepted, answer.json(), answer).run_id
+        except HermesctlError as error:
+            return Replay(error=error)
+        if run_id != first:
+            self.ledger.started(run_id, request.session_id)
+        return Replay(run_id)
 
     @cached_property
     def canary_token(self) -> str:

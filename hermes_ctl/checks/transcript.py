@@ -14,7 +14,14 @@ from hermes_ctl.api.events import BrokenFrame, Comment, Event, EventStream
 from hermes_ctl.api.models import Run, RunAccepted, RunRequest, parse
 from hermes_ctl.checks.contract import ContractRecorder
 from hermes_ctl.checks.ledger import RunLedger
-from hermes_ctl.errors import AtCapacity, HermesctlError, MalformedAnswer, NoAnswer, NotFound
+from hermes_ctl.errors import (
+    AtCapacity,
+    HermesctlError,
+    MalformedAnswer,
+    NoAnswer,
+    RunNotFound,
+    Undetermined,
+)
 
 TERMINAL_EVENTS = frozenset({"run.completed", "run.failed", "run.cancelled", "run.interrupted"})
 EVENT_LIMIT = 20_000
@@ -22,6 +29,8 @@ EVENT_LIMIT = 20_000
 
 _WATCH_INTERVAL = 5.0
 _STREAM_GRACE = 3.0
+_FAILED_POLLS = 4
+"""Polls in a row that may fail before polling is given up: one 5xx is no verdict."""
 
 
 @dataclass(slots=True)
@@ -30,6 +39,7 @@ class Transcript:
 
     Times are monotonic seconds. `head` are the stream's headers, `stream_error` is why reading it
     ended early, `closed` whether the closing comment came, `final` the first terminal state polled.
+    `gave_up`: the run had no end within its deadline and was stopped.
     """
 
     answer: Answer
@@ -48,6 +58,7 @@ class Transcript:
     poll_s: float | None = None
     ended: float | None = None
     denied: int = 0
+    gave_up: bool = False
 
     @property
     def run_id(self) -> str:
@@ -82,52 +93,60 @@ class RunWatcher:
         own is active."""
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else None
         while True:
-            submitted = time.monotonic()
             try:
-                answer = await self.client.expect(
-                    "POST", "/v1/runs", json=request.body(), headers=headers
-                )
-                break
+                return await self.ledger.submission(self._submit(request, headers))
             except AtCapacity:
                 if not (wait_for_slot and self.ledger.active):
                     raise
                 await self.ledger.one_ended()
+
+    async def _submit(self, request: RunRequest, headers: dict[str, str] | None) -> Transcript:
+        submitted = time.monotonic()
+        answer = await self.client.expect("POST", "/v1/runs", json=request.body(), headers=headers)
         accepted = parse(RunAccepted, answer.json(), answer)
         self.ledger.started(accepted.run_id, request.session_id)
         return Transcript(answer, accepted, submitted, session_id=request.session_id)
 
     async def watch(self, transcript: Transcript, *, deadline: float) -> Transcript:
-        """Read the stream to its end, then poll until the run has ended, `deadline` seconds in all."""
+        """Read the stream to its end, then poll until the run has ended, `deadline` seconds in all.
+        A run that has not ended by then is stopped, so that it holds nobody up."""
         limit = time.monotonic() + deadline
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(asyncio.get_running_loop().time() + deadline):
+            async with asyncio.timeout(deadline):
                 await self._stream_until_end(transcript)
         await self.poll_to_end(transcript, limit)
+        if transcript.final is None:
+            transcript.gave_up = transcript.poll_error is None
+            if transcript.run_id in self.ledger.active:
+                await self.ledger.give_up(self.client, transcript.run_id)
         return transcript
 
     async def poll_to_end(self, transcript: Transcript, limit: float) -> None:
-        """Poll until a terminal state, a failure that will not pass, or the monotonic `limit`."""
-        delay = 0.05
-        while transcript.final is None:
+        """Poll until a terminal state, a failure that does not pass, or the monotonic `limit`."""
+        delay, failed = 0.05, 0
+        while True:
             began = time.monotonic()
             try:
                 run = await self.client.run(transcript.run_id)
             except HermesctlError as error:
-                transcript.poll_error = error
-                if isinstance(error, NotFound):
+                failed += 1
+                if not isinstance(error, Undetermined) or failed >= _FAILED_POLLS:
+                    transcript.poll_error = error
+                if isinstance(error, RunNotFound):
                     self.ledger.gone(transcript.run_id)
+            else:
+                failed = 0
+                self._see(transcript, run, time.monotonic() - began)
+            over = transcript.final is not None or transcript.poll_error is not None
+            if over or time.monotonic() + delay > limit:
                 return
-            if transcript.poll_s is None:
-                transcript.poll_s = time.monotonic() - began
-            self._see(transcript, run)
-            if transcript.final is None and time.monotonic() + delay > limit:
-                return
-            if transcript.final is None:
-                await asyncio.sleep(delay)
-                delay = min(delay * 1.6, 1.0)
+            await asyncio.sleep(delay)
+            delay = min(delay * 1.6, 1.0)
 
-    def _see(self, transcript: Transcript, run: Run) -> None:
-        self.ledger.settled(run)
+    def _see(self, transcript: Transcript, run: Run, seconds: float) -> None:
+        if transcript.poll_s is None:
+            transcript.poll_s = seconds
+        self.ledger.settled(transcript.run_id, run)
         if run.is_terminal:
             transcript.final = run
             transcript.ended = time.monotonic()

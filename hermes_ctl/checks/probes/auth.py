@@ -10,7 +10,7 @@ from hermes_ctl.api.answers import Answer
 from hermes_ctl.checks.model import Status
 from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
 from hermes_ctl.checks.subject import Subject
-from hermes_ctl.secrets import Secret
+from hermes_ctl.secrets import NEW_KEY, Secret
 
 _ROUTE = "/v1/models"
 
@@ -21,7 +21,7 @@ async def probe(subject: Subject) -> Finding:
     wrong = Secret(f"wrong-{secrets.token_urlsafe(24)}", "made up by hermesctl")
     request = subject.client.request
     health, own, without, other = await asyncio.gather(
-        request("GET", "/health"),
+        subject.get("/health"),
         subject.get(_ROUTE),
         request("GET", _ROUTE, key=None),
         request("GET", _ROUTE, key=wrong),
@@ -34,7 +34,7 @@ async def probe(subject: Subject) -> Finding:
         (f"GET {_ROUTE} with a wrong key", other),
     ):
         trail.add(label, answer.status)
-    problems, fixes = _problems(subject, health, own, without, other)
+    problems, fixes = _problems(subject, own, without, other)
     finding = partial(
         Finding,
         expected="200 with the key; 401 without one and with a wrong one",
@@ -42,41 +42,51 @@ async def probe(subject: Subject) -> Finding:
         evidence=trail(),
     )
     if problems:
-        return finding(Status.FAIL, "; ".join(problems), fix=tuple(fixes))
+        return finding(Status.FAIL, "; ".join(problems), fix=tuple(dict.fromkeys(fixes)))
+    untold = [answer for answer in (own, without, other) if answer.status not in (200, 401, 403)]
+    if untold:
+        message = untold[0].error()[0] or "nothing"
+        return finding(
+            Status.UNKNOWN,
+            f"GET {_ROUTE} answers {untold[0].status}, so the key cannot be tried: {message}",
+            fix=("step routes tells what is wrong there",),
+        )
     if subject.node.key_findings:
         return finding(
             Status.WARN,
-            f"key accepted, but {subject.node.key_findings[0]}",
-            fix=("openssl rand -hex 32 makes a strong one",),
+            f"key accepted, but: {subject.node.key_findings[0]}",
+            fix=(f"{NEW_KEY} makes a strong one",),
+        )
+    if health.status != 200:
+        return finding(
+            Status.WARN, f"the key opens GET {_ROUTE}, and GET /health answers {health.status}"
         )
     return finding(Status.PASS, "key accepted; no key and a wrong key refused with 401")
 
 
 def _problems(
-    subject: Subject, health: Answer, own: Answer, without: Answer, other: Answer
+    subject: Subject, own: Answer, without: Answer, other: Answer
 ) -> tuple[list[str], list[str]]:
+    """What is certainly wrong, and what mends it."""
     problems: list[str] = []
     fixes: list[str] = []
-    if health.status != 200:
-        problems.append(f"GET /health answers {health.status}")
-    if own.status in (401, 403):
-        if subject.node.key is None:
-            problems.append("the node wants a key and none is configured here")
-            fixes.append("hermesctl config explain shows where a key is looked for")
-        else:
-            problems.append(
-                f"the key was refused ({own.status}); it came from {subject.node.key.source}"
-            )
-            fixes.append("give the node's API_SERVER_KEY: hermesctl config explain")
-    elif own.status != 200:
-        problems.append(f"GET {_ROUTE} answers {own.status} with the key")
+    key = subject.node.key
+    if own.status in (401, 403) and key is None:
+        problems.append("the node wants a key and none is configured here")
+        fixes.append("give its API_SERVER_KEY: --key-file FILE, or hermesctl config set-context")
+        fixes.append("hermesctl config explain shows where a key is looked for")
+    elif own.status in (401, 403) and key is not None:
+        problems.append(f"the key was refused ({own.status}); it came from {key.source}")
+        fixes.append("give the node's API_SERVER_KEY: hermesctl config explain")
+        fixes += subject.node.key_findings
     for answer, what in ((without, "without a key"), (other, "with a wrong key")):
         if answer.status == 200:
             problems.append(f"anyone gets in {what}")
-            fixes.append("set API_SERVER_KEY on the node and restart: hermes gateway restart")
-        elif answer.status not in (401, 403):
-            problems.append(f"GET {_ROUTE} answers {answer.status} {what}, not 401")
-    return problems, list(dict.fromkeys(fixes))
+            fixes.append(
+                "set API_SERVER_KEY on the node and restart it (hermes gateway restart), "
+                "or find out which proxy adds the key"
+            )
+    return problems, fixes
 
 
 PROBE = Probe(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from functools import partial
 
 from hermes_ctl.checks.agent import AgentSettings
 from hermes_ctl.checks.model import Status
 from hermes_ctl.checks.mounts import (
+    OVERLAY_TYPES,
     SHARED_TYPES,
+    UNKNOWN_TYPE,
     VOLATILE_TYPES,
     Place,
     can_write,
@@ -21,6 +24,7 @@ from hermes_ctl.checks.subject import Subject
 _RETENTION = 3600
 """Seconds that Hermes keeps a terminal run; the cache must cover it (contract, Run states)."""
 
+_EXPECTED = "a writable folder on persistent storage, outside /tmp and the container's layer"
 _PERSISTENT = (
     "set ACTIVATION_CACHE_DIR to a persistent folder, such as /var/lib/bmas-agent/activations"
 )
@@ -38,76 +42,116 @@ async def probe(subject: Subject) -> Finding:
         return Finding(
             Status.UNKNOWN,
             "not verifiable from here: the adapter's process is not visible on this machine",
-            expected="a folder on persistent storage",
+            expected=_EXPECTED,
             fix=(
                 "run hermesctl on the node as a user who may see the process, or --agent-env FILE",
             ),
         )
+    if agent.problem:
+        return Finding(Status.FAIL, agent.problem, fix=("correct it, and start the adapter",))
+    if not agent.cache_directory.startswith("/"):
+        return Finding(
+            Status.FAIL,
+            f"{agent.cache_directory} is a relative path: it moves with the adapter's working folder",
+            expected=_EXPECTED,
+            observed=agent.cache_directory,
+            fix=(_PERSISTENT,),
+        )
     try:
-        place = locate(agent.cache_directory, pid=agent.pid)
+        place = await asyncio.to_thread(locate, agent.cache_directory, pid=agent.pid)
+        free = shutil.disk_usage(place.outside).free
     except OSError as error:
         return Finding(
             Status.UNKNOWN,
             f"the adapter's view of its files cannot be read: {error.strerror}",
             fix=("run hermesctl as root on the node, or name its environment: --agent-env FILE",),
         )
-    return _judge(agent, place)
-
-
-def _judge(agent: AgentSettings, place: Place) -> Finding:
     trail = Trail()
     view = "its own mounts" if agent.pid else "this machine's mounts"
     trail.add(agent.source, f"activation cache {place.path}")
     trail.add(view, f"{place.real} on {place.mount.type} at {place.mount.point}")
+    trail.add(view, f"{free:,} B free")
     finding = partial(
         Finding,
-        expected="a writable folder on persistent storage, outside /tmp and the container's layer",
-        observed=f"{place.real} on {place.mount.type}",
+        expected=_EXPECTED,
+        observed=f"{place.real} on {place.mount.type}, {free:,} B free",
         evidence=trail(),
     )
+    return (
+        _unusable(agent, place, finding)
+        or _too_small(agent, free, finding)
+        or _doubtful(agent, place, finding)
+        or finding(
+            Status.PASS,
+            f"{place.real} on {place.mount.type}, writable, {free / 1024**3:,.0f} GiB free",
+        )
+    )
+
+
+def _unusable(agent: AgentSettings, place: Place, finding: partial[Finding]) -> Finding | None:
+    """Not persistent, or not writable for the adapter."""
     problem = _not_persistent(place)
     if problem:
         return finding(Status.FAIL, problem, fix=(_PERSISTENT,))
     if not place.outside.is_dir():
         return finding(Status.FAIL, f"{place.existing} is not a folder", fix=(_PERSISTENT,))
-    if place.mount.read_only or not can_write(place.outside, agent.uid, agent.gids):
+    if place.mount.read_only:
         return finding(
             Status.FAIL,
-            f"{place.existing} is not writable for the adapter",
-            fix=(f"give the adapter's user {place.existing}: chown, or mount it read-write",),
+            f"{place.existing} is mounted read-only",
+            fix=("mount it read-write", _PERSISTENT),
         )
-    free = shutil.disk_usage(place.outside).free
-    trail.add(view, f"{free:,} B free")
-    if free < agent.cache_bytes:
+    if can_write(place.outside, agent.uid, agent.gids, place.root):
+        return None
+    if agent.uid is None:
         return finding(
-            Status.FAIL,
-            f"{free:,} B free, the cache may take {agent.cache_bytes:,} B",
-            evidence=trail(),
-            fix=("free space there, or lower ACTIVATION_CACHE_MAX_BYTES",),
+            Status.UNKNOWN,
+            f"{place.existing} is not writable for this user; whether it is for the adapter's "
+            "cannot be told from its file",
+            fix=(
+                "run hermesctl as the adapter's user or as root, or name the adapter: --agent-url URL",
+            ),
         )
+    return finding(
+        Status.FAIL,
+        f"{place.existing} is not writable for the adapter (uid {agent.uid})",
+        fix=(f"chown {agent.uid} {place.existing}",),
+    )
+
+
+def _too_small(agent: AgentSettings, free: int, finding: partial[Finding]) -> Finding | None:
+    if free >= agent.cache_bytes:
+        return None
+    return finding(
+        Status.FAIL,
+        f"{free:,} B free, the cache may take {agent.cache_bytes:,} B",
+        fix=("free space there, or lower ACTIVATION_CACHE_MAX_BYTES",),
+    )
+
+
+def _doubtful(agent: AgentSettings, place: Place, finding: partial[Finding]) -> Finding | None:
+    """Persistent, with a doubt."""
     if place.mount.type.startswith(SHARED_TYPES):
         return finding(
             Status.WARN,
             f"{place.real} is on {place.mount.type}: file locks may not hold, and no other node may share it",
             fix=("use a local disk for the activation cache",),
         )
+    if place.mount.type == UNKNOWN_TYPE:
+        return finding(Status.UNKNOWN, f"what {place.real} is mounted on cannot be told")
     if agent.cache_ttl < _RETENTION:
         return finding(
             Status.WARN,
             f"persistent, but records live {agent.cache_ttl} s: less than Hermes keeps a run ({_RETENTION} s)",
             fix=(f"raise ACTIVATION_CACHE_TTL_SECONDS to {_RETENTION} or more",),
         )
-    return finding(
-        Status.PASS,
-        f"{place.real} on {place.mount.type}, writable, {free / 1024**3:,.0f} GiB free",
-        evidence=trail(),
-    )
+    return None
 
 
 def _not_persistent(place: Place) -> str | None:
     if is_volatile_folder(place.real):
         return f"{place.real} is under a folder that is emptied at boot or by a timer"
-    if place.mount.type in ("overlay", "aufs", "fuse-overlayfs", "fuse.fuse-overlayfs"):
+    if place.mount.type in OVERLAY_TYPES:
         return f"{place.real} is in the container's own layer ({place.mount.type}): gone with it"
     if place.mount.type in VOLATILE_TYPES:
         return f"{place.real} is in memory ({place.mount.type})"

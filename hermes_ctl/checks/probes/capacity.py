@@ -6,16 +6,19 @@ import asyncio
 from dataclasses import dataclass
 from functools import partial
 
+from hermes_ctl.addresses import parse_address
 from hermes_ctl.api.models import RunRequest
+from hermes_ctl.checks.agent import AgentSettings
 from hermes_ctl.checks.model import Status
 from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
+from hermes_ctl.checks.processes import started_at
 from hermes_ctl.checks.subject import Subject
-from hermes_ctl.checks.transcript import Transcript
 from hermes_ctl.discovery import NodeFiles, Sourced, read_node_files
-from hermes_ctl.errors import AtCapacity, HermesctlError
+from hermes_ctl.errors import AtCapacity, ConfigurationError, Undetermined
 
 _MOST_RUNS = 64
-"""Runs that `--probe-capacity` starts at most before it says that there is no limit."""
+"""Runs that `--probe-capacity` starts at most where neither a capacity nor a limit is known. Where
+one is, a single run more than that says enough, and loads the node no further."""
 
 _CLOCK_SLACK = 2.0
 """Seconds: Linux counts a process's start from a boot time in whole seconds, and the gateway reads
@@ -27,13 +30,21 @@ _SET = "set gateway.api_server.max_concurrent_runs in config.yaml, then: hermes 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What is known of the limit. `running` is proved by a 429 or by files older than the process,
-    `configured` stands in the files; 0 is no limit. `changed` : edited since the gateway started."""
+    `configured` stands in the files; 0 is no limit. `changed`: edited since the gateway started.
+    `accepted` is how many runs were accepted at once where none was refused."""
 
     running: int | None = None
     configured: Sourced[int] | None = None
     changed: bool = False
     ignored: tuple[Sourced[object], ...] = ()
-    started: int | None = None
+    filled: bool = False
+    accepted: int | None = None
+
+    @property
+    def value(self) -> int | None:
+        if self.running is not None:
+            return self.running
+        return self.configured.value if self.configured else None
 
 
 async def probe(subject: Subject) -> Finding:
@@ -44,7 +55,6 @@ async def probe(subject: Subject) -> Finding:
     stated = subject.settings.node_capacity
     trail = Trail()
     _record(trail, limits, stated)
-    limit = limits.running if limits.running is not None else _value(limits.configured)
     finding = partial(
         Finding,
         expected=f"a limit of {stated}, the stated capacity"
@@ -53,24 +63,45 @@ async def probe(subject: Subject) -> Finding:
         observed=_observed(limits),
         evidence=trail(),
     )
+    return _wrong(limits, stated, finding) or _doubtful(limits, stated, agent, finding)
+
+
+def _wrong(limits: Limits, stated: int | None, finding: partial[Finding]) -> Finding | None:
+    """What is certainly not right, or cannot be told at all."""
+    limit = limits.value
+    ignored = f" ({limits.ignored[0].source} has no effect)" if limits.ignored else ""
+    if limits.accepted is not None:
+        return finding(
+            Status.FAIL,
+            f"{limits.accepted} runs at once were accepted: the limit is higher, or there is none",
+            fix=(_SET,),
+        )
     if limit is None:
         return finding(
             Status.UNKNOWN,
             "the limit is on no route of the API, and the node's files are not here",
             fix=("run hermesctl on the node, name its files (--hermes-home), or --probe-capacity",),
         )
-    if limits.started is not None and limits.running is None:
-        return finding(
-            Status.FAIL, f"no limit: {limits.started} runs at once were accepted", fix=(_SET,)
-        )
     if limit == 0:
-        return finding(Status.FAIL, "no limit at all: 0 switches it off", fix=(_SET,))
+        return finding(Status.FAIL, f"no limit at all: 0 switches it off{ignored}", fix=(_SET,))
     if limits.configured and limits.running not in (None, limits.configured.value):
         return finding(
             Status.FAIL,
             f"{limits.running} runs at once, but {limits.configured.value} is configured",
             fix=("hermes gateway restart",),
         )
+    if stated is not None and limit != stated:
+        return finding(
+            Status.FAIL, f"limit {limit}, stated capacity {stated}{ignored}", fix=(_SET,)
+        )
+    return None
+
+
+def _doubtful(
+    limits: Limits, stated: int | None, agent: AgentSettings | None, finding: partial[Finding]
+) -> Finding:
+    """Right as far as it was seen; a pass where nothing is left to doubt."""
+    limit = limits.value
     if limits.changed:
         return finding(
             Status.WARN,
@@ -83,13 +114,14 @@ async def probe(subject: Subject) -> Finding:
             f"limit {limit}, but nobody stated what the node can carry",
             fix=("state it: --node-capacity N",),
         )
-    if limit != stated:
-        ignored = f" ({limits.ignored[0].source} has no effect)" if limits.ignored else ""
+    if limits.running is None:
         return finding(
-            Status.FAIL, f"limit {limit}, stated capacity {stated}{ignored}", fix=(_SET,)
+            Status.WARN,
+            f"limit {limit} is configured; whether the gateway runs with it was not seen",
+            fix=("run hermesctl on the node, or measure the running limit: --probe-capacity",),
         )
-    wanted = agent.endpoint_concurrency if agent else None
-    if wanted is not None and wanted > limit:
+    wanted = agent.endpoint_concurrency if agent else 0
+    if limit is not None and wanted > limit:
         return finding(
             Status.WARN,
             f"limit {limit}, but the daemon sends up to {wanted} at once: some will be answered 429",
@@ -101,17 +133,13 @@ async def probe(subject: Subject) -> Finding:
 
 
 def _proved(limits: Limits) -> str:
-    if limits.running is None:
-        return ", configured"
     return ", running and configured" if limits.configured else ", running"
-
-
-def _value(sourced: Sourced[int] | None) -> int | None:
-    return sourced.value if sourced else None
 
 
 def _observed(limits: Limits) -> str:
     running = "not seen" if limits.running is None else str(limits.running)
+    if limits.accepted is not None:
+        running = f"{limits.accepted} or more"
     configured = "not seen" if limits.configured is None else str(limits.configured.value)
     return f"running {running}, configured {configured}"
 
@@ -121,8 +149,8 @@ def _record(trail: Trail, limits: Limits, stated: int | None) -> None:
         trail.add(limits.configured.source, limits.configured.value)
     for item in limits.ignored:
         trail.add(item.source, f"{item.value}, where Hermes does not look")
-    if limits.started is not None:
-        trail.add("POST /v1/runs until 429", limits.running or f"{limits.started} accepted")
+    if limits.filled:
+        trail.add("POST /v1/runs until 429", limits.running or f"{limits.accepted} accepted")
     elif limits.running is not None:
         trail.add("config.yaml older than the gateway's process", limits.running)
     trail.add("stated capacity", "nobody stated one" if stated is None else stated)
@@ -130,23 +158,27 @@ def _record(trail: Trail, limits: Limits, stated: int | None) -> None:
 
 async def _limits(subject: Subject) -> Limits:
     files = _node_files(subject)
+    configured = files.max_concurrent_runs if files else None
+    ignored = files.ignored_limits if files else ()
     if subject.settings.probe_capacity and subject.settings.runs:
-        started, running = await _fill(subject)
+        known = [subject.settings.node_capacity, configured.value if configured else None]
+        most = max([number + 1 for number in known if number] or [_MOST_RUNS])
+        accepted, running = await _fill(subject, most)
         return Limits(
             running=running,
-            configured=files.max_concurrent_runs if files else None,
-            ignored=files.ignored_limits if files else (),
-            started=started,
+            configured=configured,
+            ignored=ignored,
+            filled=True,
+            accepted=accepted if running is None else None,
         )
     if files is None:
         return Limits()
     edited_later = await _edited_after_start(subject, files)
-    value = files.max_concurrent_runs.value
     return Limits(
-        running=value if edited_later is False else None,
-        configured=files.max_concurrent_runs,
+        running=files.max_concurrent_runs.value if edited_later is False else None,
+        configured=configured,
         changed=edited_later is True,
-        ignored=files.ignored_limits,
+        ignored=ignored,
     )
 
 
@@ -156,53 +188,62 @@ def _node_files(subject: Subject) -> NodeFiles | None:
     environment = dict(subject.settings.environment)
     if chosen is not None:
         environment["HERMES_HOME"] = str(chosen)
-    elif not subject.is_local:
+    elif not subject.address.is_loopback:
         return None
     files = read_node_files(environment)
     if not files.found or files.unreadable:
         return None
-    same_server = subject.node.url.startswith(files.url) or chosen is not None
-    return files if same_server else None
+    if chosen is not None:
+        return files
+    try:
+        of_files = parse_address(files.url, "the node's files")
+    except ConfigurationError:
+        return None
+    return files if subject.address.same_origin(of_files) else None
 
 
 async def _edited_after_start(subject: Subject, files: NodeFiles) -> bool | None:
     """Whether config.yaml changed since the gateway started, None where its process is not here."""
-    import psutil
-
-    config = files.home / "config.yaml"
-    try:
-        pid = (await subject.detailed_health()).pid
-        if pid is None or not subject.is_local:
-            return None
-        started = psutil.Process(pid).create_time()
-        return config.exists() and config.stat().st_mtime > started + _CLOCK_SLACK
-    except (HermesctlError, psutil.Error, OSError):
+    process = await subject.gateway()
+    started = started_at(process) if process else None
+    if started is None:
         return None
+    try:
+        edited = (files.home / "config.yaml").stat().st_mtime
+    except FileNotFoundError:
+        return False  # the default of Hermes is in force, and was when it started
+    except OSError:
+        return None
+    return edited > started + _CLOCK_SLACK
 
 
-async def _fill(subject: Subject) -> tuple[int, int | None]:
-    """Start long runs until a 429 names the limit, and stop them all: (accepted, limit)."""
-    await subject.ready_for_runs()
+async def _fill(subject: Subject, most: int) -> tuple[int, int | None]:
+    """Start long runs until a 429 names the limit or `most` are accepted, and stop them all:
+    (accepted, limit)."""
+    before = await subject.ready_for_runs()
+    if before is None:
+        raise Undetermined(
+            "how busy the node is cannot be told, so it was not filled",
+            hint="mend GET /health/detailed first",
+        )
     readers: list[asyncio.Task[None]] = []
-    transcripts: list[Transcript] = []
     limit: int | None = None
     try:
-        while len(transcripts) < _MOST_RUNS:
+        while len(readers) < most - before:
             request = RunRequest(
                 input=subject.checklist.long_run.prompt,
-                session_id=subject.session(f"capacity-{len(transcripts)}"),
+                session_id=subject.session(f"capacity-{len(readers)}"),
             )
             transcript = await subject.watcher.submit(request, wait_for_slot=False)
-            transcripts.append(transcript)
             readers.append(asyncio.create_task(subject.watcher.read_stream(transcript)))
     except AtCapacity as error:
-        limit = error.limit if error.limit is not None else len(transcripts)
+        limit = error.limit if error.limit is not None else before + len(readers)
     finally:
         await subject.ledger.stop_all(subject.client)
         for reader in readers:
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
-    return len(transcripts), limit
+    return before + len(readers), limit
 
 
 PROBE = Probe(

@@ -6,10 +6,10 @@ from functools import partial
 
 from hermes_ctl.checks.long_run import first_trial
 from hermes_ctl.checks.model import Status
-from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
+from hermes_ctl.checks.probe import Blocked, Cause, Finding, Probe, Trail
 from hermes_ctl.checks.subject import Subject
 from hermes_ctl.checks.transcript import Transcript
-from hermes_ctl.errors import FrameTooLarge
+from hermes_ctl.errors import FrameTooLarge, HermesctlError
 from hermes_ctl.text import one_line
 
 _SPREAD_TO_JUDGE = 0.5
@@ -18,6 +18,10 @@ _SPREAD_TO_JUDGE = 0.5
 _HELD_BACK = 0.2
 """Events that arrive within this part of the time they took to happen were held back."""
 
+_LINK = (
+    "look at what stands between: its idle timeout (90 s at least) and whether it cuts or "
+    "rewrites streams; polling is not affected"
+)
 _NO_BUFFERING = (
     "switch off response buffering for this route in the proxy (nginx: proxy_buffering off)"
 )
@@ -26,13 +30,17 @@ _NO_BUFFERING = (
 async def probe(subject: Subject) -> Finding:
     """Content type, every frame, the terminal event last, the closing comment, and when it came."""
     canary = await subject.canary()
-    trail = _trail(canary)
     finding = partial(
         Finding,
         expected="text/event-stream, JSON frames, a terminal event last, then a closing comment",
         observed=_observed(canary),
-        evidence=trail(),
+        evidence=_trail(canary)(),
     )
+    return _broken(canary, finding) or await _arrival(subject, canary, finding)
+
+
+def _broken(canary: Transcript, finding: partial[Finding]) -> Finding | None:
+    """What is wrong with the stream itself, whenever it came."""
     error = canary.stream_error
     if isinstance(error, FrameTooLarge):
         return finding(Status.FAIL, error.message, fix=("find out which tool or model sends it",))
@@ -43,25 +51,50 @@ async def probe(subject: Subject) -> Finding:
             f"{len(canary.broken)} frame{'s' * (len(canary.broken) > 1)} cannot be read: {first.problem}",
             fix=("something between here and the node changes the stream: ask the node directly",),
         )
+    if canary.terminal_event is None and canary.gave_up and error is None:
+        raise Blocked("polling", "the run itself did not end")
     if canary.terminal_event is None:
-        return finding(Status.FAIL, _cut(canary), fix=("check proxies and their idle timeouts",))
+        return finding(Status.FAIL, _cut(canary), fix=(_LINK,))
     if canary.events[-1] is not canary.terminal_event:
         return finding(
-            Status.FAIL, f"{canary.events[-1].name} came after {canary.terminal_event.name}"
+            Status.FAIL,
+            f"{one_line(canary.events[-1].name, 60)} came after {canary.terminal_event.name}",
+            fix=("two gateways answer in turn, or this release is not the reviewed one",),
         )
-    if _held_back(canary) and (await first_trial(subject)).live is False:
+    return None
+
+
+async def _arrival(subject: Subject, canary: Transcript, finding: partial[Finding]) -> Finding:
+    """Whether events come while they happen. A run whose events spread out shows it; where the
+    canary was too quick for that, or came all at once, the long run's first event decides: it has
+    to come while that run still goes on."""
+    live = True if _spread_out(canary) else await _long_run_live(subject)
+    if live is False:
         return finding(
             Status.FAIL,
-            f"held back: events of {_happened(canary):.1f} s arrived within {_arrived(canary):.1f} s",
+            "held back: the long run's first event did not come while it ran",
             fix=(_NO_BUFFERING,),
         )
-    if not canary.closed:
+    if live is None and _happened(canary) >= _SPREAD_TO_JUDGE:
         return finding(
             Status.WARN,
-            "complete, but without the closing comment",
-            fix=("a proxy may cut the stream at its end; polling is not affected",),
+            f"events of {_happened(canary):.1f} s arrived within {_arrived(canary):.1f} s, "
+            "and the long run could not show whether they are held back",
+            fix=(_NO_BUFFERING,),
         )
+    if canary.stream_error is not None:
+        message = canary.stream_error.message
+        return finding(Status.WARN, f"complete, but then: {message}", fix=(_LINK,))
+    if not canary.closed:
+        return finding(Status.WARN, "complete, but without the closing comment", fix=(_LINK,))
     return finding(Status.PASS, _summary(canary))
+
+
+async def _long_run_live(subject: Subject) -> bool | None:
+    try:
+        return (await first_trial(subject)).live
+    except (Blocked, HermesctlError):
+        return None  # step stop says what is wrong there
 
 
 def _summary(canary: Transcript) -> str:
@@ -103,13 +136,12 @@ def _trail(canary: Transcript) -> Trail:
 
 
 def _cut(canary: Transcript) -> str:
-    if canary.stream_error is not None and not canary.events:
-        return canary.stream_error.message
     after = f"after {len(canary.events)} event{'s' * (len(canary.events) != 1)}"
-    partial_frame = (
-        f", in the middle of a frame ({canary.remainder:,} B)" if canary.remainder else ""
-    )
-    return f"the stream ended {after} without a terminal event{partial_frame}"
+    if canary.stream_error is not None:
+        message = canary.stream_error.message
+        return f"{message}, {after}" if canary.events else message
+    in_frame = f", in the middle of a frame ({canary.remainder:,} B)" if canary.remainder else ""
+    return f"the stream ended {after} without a terminal event{in_frame}"
 
 
 def _happened(canary: Transcript) -> float:
@@ -121,11 +153,11 @@ def _arrived(canary: Transcript) -> float:
     return canary.events[-1].arrived - canary.events[0].arrived
 
 
-def _held_back(canary: Transcript) -> bool:
-    """Whether it looks so: a node whose first run keeps it from answering looks the same, so the
-    long run's stream decides."""
+def _spread_out(canary: Transcript) -> bool:
+    """Whether the arrival alone proves that nothing is held back. That it all came at once proves
+    nothing: a node whose first run keeps it from answering looks the same."""
     happened = _happened(canary)
-    return happened >= _SPREAD_TO_JUDGE and _arrived(canary) < happened * _HELD_BACK
+    return happened >= _SPREAD_TO_JUDGE and _arrived(canary) >= happened * _HELD_BACK
 
 
 PROBE = Probe(
@@ -136,7 +168,7 @@ PROBE = Probe(
         "comes last, the closing comment follows, and events arrive as they happen."
     ),
     causes=(
-        Cause("the stream ends in the middle", "proxy idle timeout below 90 s: raise it"),
+        Cause("the stream ends in the middle", _LINK),
         Cause("held back", _NO_BUFFERING),
         Cause("frames cannot be read", "a proxy rewrites or compresses: ask the node directly"),
         Cause("a second reader stole events", "one reader for each stream: close the other"),

@@ -15,6 +15,7 @@ from hermes_ctl.errors import HermesctlError
 from hermes_ctl.text import one_line
 
 _REVIEWED = "install a release that honours model on /v1/runs: 0.20 and later do"
+_PROVIDER = "look at the model's provider and its key on the node: hermes doctor"
 _NAME_ONE = "name a second model of the node's provider: --model NAME, or model-run.name"
 
 
@@ -36,6 +37,13 @@ class ModelTrial:
         return self.provider or self.recorded
 
     @property
+    def used_asked(self) -> bool:
+        """A record may hold the provider's name before the model's own."""
+        return (
+            self.used is not None and self.used.rpartition("/")[2] == self.asked.rpartition("/")[2]
+        )
+
+    @property
     def refused(self) -> bool:
         return self.run is not None and self.run.status == "failed"
 
@@ -48,11 +56,9 @@ async def probe(subject: Subject) -> Finding:
     """Two tiny runs, each on a fresh session: a model that is not the default, and a name that no
     provider has. The status only echoes the request, in every release (wire.md, 0.7)."""
     await subject.ready_for_runs()
-    name = await _other_model(subject)
     unknown = f"hermesctl-no-such-model-{subject.nonce}"
     other, nobody = await asyncio.gather(
-        _trial(subject, name, "model") if name else _nothing(),
-        _trial(subject, unknown, "no-model"),
+        _other_trial(subject), _trial(subject, unknown, "no-model")
     )
     trail = Trail()
     for trial in (other, nobody):
@@ -69,7 +75,7 @@ async def probe(subject: Subject) -> Finding:
 
 def _judge(other: ModelTrial | None, nobody: ModelTrial, finding: partial[Finding]) -> Finding:
     for trial in (other, nobody):
-        if trial is not None and trial.used is not None and trial.used != trial.asked:
+        if trial is not None and trial.used is not None and not trial.used_asked:
             return finding(
                 Status.FAIL,
                 f"the node accepted {one_line(trial.asked, 60)!r} and used {one_line(trial.used, 60)!r}",
@@ -92,27 +98,37 @@ def _judge(other: ModelTrial | None, nobody: ModelTrial, finding: partial[Findin
         return finding(
             Status.UNKNOWN,
             f"the run on {one_line(other.asked, 60)} failed: {error}",
-            fix=(_NAME_ONE,),
+            fix=(_NAME_ONE if other.names_it else _PROVIDER,),
         )
     if other.used is None:
         return finding(
             Status.UNKNOWN, "the node records nowhere which model a run used", fix=(_REVIEWED,)
         )
     where = "received by the provider" if other.provider else "recorded by the session"
+    name = one_line(other.asked, 60)
+    if nobody.names_it:
+        return finding(Status.PASS, f"{name} {where}; an unknown name was refused")
+    if nobody.refused and other.provider:
+        return finding(Status.PASS, f"{name} {where}; an unknown name failed, and is not named")
     if nobody.refused:
-        refusal = "an unknown name was refused"
-        return finding(Status.PASS, f"{one_line(other.asked, 60)} {where}; {refusal}")
+        error = one_line(str(nobody.run.error), 100)
+        return finding(
+            Status.WARN,
+            f"{name} {where}; an unknown name failed, but not as unknown: {error}",
+            fix=("ask the provider which model it served: its own log or bill tells",),
+        )
     if other.provider:
-        return finding(Status.PASS, f"{one_line(other.asked, 60)} {where}; it refuses no name")
+        return finding(Status.PASS, f"{name} {where}; it refuses no name")
     return finding(
         Status.UNKNOWN,
-        f"{one_line(other.asked, 60)} {where}, but the provider answers to any name",
+        f"{name} {where}, but the provider answers to any name",
         fix=("ask the provider which model it served: its own log or bill tells",),
     )
 
 
-async def _nothing() -> None:
-    return None
+async def _other_trial(subject: Subject) -> ModelTrial | None:
+    name = await _other_model(subject)
+    return await _trial(subject, name, "model") if name else None
 
 
 async def _trial(subject: Subject, model: str, purpose: str) -> ModelTrial:
@@ -127,10 +143,12 @@ async def _trial(subject: Subject, model: str, purpose: str) -> ModelTrial:
     await subject.watcher.watch(transcript, deadline=settings.deadline)
     run = transcript.final
     runtime = run.runtime if run else None
-    recorded = await _session_model(subject, session_id)
+    recorded, received = await asyncio.gather(
+        _session_model(subject, session_id), asyncio.to_thread(_received, subject, token)
+    )
     if recorded is None and runtime:
         recorded = _text(runtime.get("model"))
-    return ModelTrial(model, recorded, _received(subject, token), run)
+    return ModelTrial(model, recorded, received, run)
 
 
 async def _session_model(subject: Subject, session_id: str) -> str | None:

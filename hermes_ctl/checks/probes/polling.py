@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from hermes_ctl.api.models import Run
 from hermes_ctl.checks.model import Status
 from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
 from hermes_ctl.checks.subject import Subject
 from hermes_ctl.text import one_line
 
 _PROVIDER = "look at the model, its provider and its key on the node: hermes doctor"
+_LOST = "look into the gateway's log on the node: did it restart, do two gateways answer in turn?"
 
 
 async def probe(subject: Subject) -> Finding:
@@ -24,7 +24,12 @@ async def probe(subject: Subject) -> Finding:
     if run is None:
         why = canary.poll_error.message if canary.poll_error else _late(subject)
         return Finding(
-            Status.FAIL, why, expected="a terminal state", observed=why, evidence=trail()
+            Status.FAIL,
+            why,
+            expected="a terminal state",
+            observed=why,
+            evidence=trail(),
+            fix=(_PROVIDER,) if canary.gave_up else (_LOST,),
         )
     trail.add(
         "GET /v1/runs/{run_id}",
@@ -42,29 +47,36 @@ async def probe(subject: Subject) -> Finding:
             f"the run {run.status}: {one_line(str(run.error or 'no reason given'), 160)}",
             fix=(_PROVIDER,),
         )
-    if not (run.output or "").strip() or not run.tokens:
+    output = run.output or ""
+    if event is not None and "output" in event.data and str(streamed or "") != output:
         return finding(
             Status.FAIL,
-            f"completed with {len(run.output or '')} characters and {run.tokens} tokens: "
+            f"polled output differs from the streamed one: {_difference(str(streamed or ''), output)}",
+            fix=("something changes answers on the way, or two gateways answer in turn",),
+        )
+    if not output.strip():
+        return finding(
+            Status.FAIL,
+            f"completed with no output and {run.tokens:,} tokens: "
             "a failed turn that calls itself completed",
             fix=(_PROVIDER,),
         )
-    if event is not None and "output" in event.data and streamed != run.output:
+    if subject.canary_token not in output:
         return finding(
             Status.FAIL,
-            f"polled output differs from the streamed one: {_difference(str(streamed), run)}",
-            fix=("something changes answers on the way, or two gateways answer in turn",),
-        )
-    if subject.canary_token not in (run.output or ""):
-        return finding(
-            Status.FAIL,
-            f"the answer is not the one asked for: {one_line(run.output or '', 100)!r}",
+            f"the answer is not the one asked for: {one_line(output, 100)!r}, {run.tokens:,} tokens",
             fix=(_PROVIDER,),
+        )
+    if not run.tokens:
+        return finding(
+            Status.FAIL,
+            "the answer is right, but no token was counted: usage is missing or 0",
+            fix=("make the provider state its usage (stream_options.include_usage)",),
         )
     compared = "same output" if event is not None else "output"
     return finding(
         Status.PASS,
-        f"{compared} ({len(run.output or ''):,} characters), token returned, {run.tokens:,} tokens",
+        f"{compared} ({len(output):,} characters), token returned, {run.tokens:,} tokens",
     )
 
 
@@ -72,8 +84,8 @@ def _late(subject: Subject) -> str:
     return f"the run had no terminal state after {subject.checklist.canary.deadline:g} s"
 
 
-def _difference(streamed: str, run: Run) -> str:
-    return f"{one_line(run.output or '', 50)!r} instead of {one_line(streamed, 50)!r}"
+def _difference(streamed: str, polled: str) -> str:
+    return f"{one_line(polled, 50)!r} instead of {one_line(streamed, 50)!r}"
 
 
 PROBE = Probe(

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-from hermes_ctl.api.answers import Answer
 from hermes_ctl.api.models import DetailedHealth, ModelEntry, ReadinessCheck, parse, rows
 from hermes_ctl.checks.model import Status
 from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
+from hermes_ctl.checks.processes import open_files
 from hermes_ctl.checks.subject import Subject
+from hermes_ctl.errors import AuthenticationFailed, HermesctlError
 from hermes_ctl.text import one_line
 
 GOOD = frozenset({"ok", "ready", "healthy"})
 REQUIRED_CHECKS = ("config", "model", "state_db", "disk", "gateway")
-_ASK_AGAIN_AFTER = 1.0
+ASK_AGAIN_AFTER = 1.0
 _ATTEMPTS = 4
 
 _MEND = {
@@ -26,13 +27,19 @@ _MEND = {
     "session_store": "stop the gateway, move state.db aside or restore it, start: hermes gateway restart",
     "disk": "free space on the node's disk",
     "gateway": "wait until it runs (check --wait 60s), or: hermes gateway restart",
+    "profile": "turn on gateway.multiplex_profiles, or correct --profile",
 }
+
+
+_RESCUE = (
+    "copy the file out of /proc/PID/fd of the gateway while it runs, then: hermes gateway restart"
+)
 
 
 async def probe(subject: Subject) -> Finding:
     """Every check in `/health/detailed`, asked twice, judged by our own rule: anything but ok is
     not ok. Hermes has no profile check: the profile is the id that `/v1/models` shows."""
-    first, models = await asyncio.gather(subject.detailed_health(), subject.get("/v1/models"))
+    first, served = await asyncio.gather(subject.detailed_health(), _profile(subject))
     detailed, attempts = await _ask_again(subject, first)
     trail = Trail()
     bad, missing = _judge(detailed)
@@ -40,11 +47,15 @@ async def probe(subject: Subject) -> Finding:
     for name, check in checks.items():
         trail.add(f"GET /health/detailed {name}", one_line(_words(check.model_dump()), 200))
     trail.add("GET /health/detailed", f"status {detailed.status}, gateway {detailed.gateway_state}")
-    served = _profile(subject, models)
-    trail.add("GET /v1/models", f"id {served}")
-    if _profile_differs(subject, served):
-        bad.append(f"profile {subject.node.profile!r} is asked for, {served!r} answers")
-    deleted = _database_deleted(subject, detailed)
+    trail.add("GET /v1/models", served.told)
+    wanted = subject.node.profile
+    # Older servers serve the default profile for any prefix (wire.md, 0.12).
+    if wanted not in (None, "default") and served.problem is None and served.name != wanted:
+        bad.append(f"profile {wanted} is asked for, {served.name or 'none'} answers")
+    elif served.problem is not None:
+        missing.append(f"the profile cannot be told: {served.problem}")
+    reported = list(bad)
+    deleted = await _database_deleted(subject)
     if deleted:
         bad.append(f"state_db {deleted}")
     finding = partial(
@@ -55,12 +66,18 @@ async def probe(subject: Subject) -> Finding:
         attempts=attempts,
     )
     if bad:
-        mends = [mend for name, mend in _MEND.items() if any(b.startswith(name) for b in bad)]
-        if _profile_differs(subject, served):
-            mends.append("turn on gateway.multiplex_profiles, or correct --profile")
+        mends = [_RESCUE] if deleted else []
+        mends += [mend for name, mend in _MEND.items() if any(b.startswith(name) for b in reported)]
         return finding(Status.FAIL, "; ".join(bad), fix=tuple(dict.fromkeys(mends)))
     if missing:
         return finding(Status.UNKNOWN, "; ".join(missing))
+    before = _judge(first)[0]
+    if before and not _pending(first):
+        return finding(
+            Status.WARN,
+            f"ok now, but at first: {'; '.join(before)}",
+            fix=("it comes and goes: check again, and look into the gateway's log on the node",),
+        )
     return finding(Status.PASS, "ok: " + _summary(checks))
 
 
@@ -70,7 +87,7 @@ async def _ask_again(subject: Subject, first: DetailedHealth) -> tuple[DetailedH
     detailed, attempts = first, 1
     while attempts < 2 or (attempts < _ATTEMPTS and _pending(detailed)):
         if _pending(detailed):
-            await asyncio.sleep(_ASK_AGAIN_AFTER)
+            await asyncio.sleep(ASK_AGAIN_AFTER)
         detailed = await subject.detailed_health_now()
         attempts += 1
     return detailed, attempts
@@ -115,27 +132,35 @@ def _summary(checks: Mapping[str, ReadinessCheck]) -> str:
     )
 
 
-def _profile(subject: Subject, answer: Answer) -> str | None:
-    subject.client.judge(answer)
-    entries = rows(answer.json(), answer, "models")
-    return parse(ModelEntry, entries[0], answer).id if entries else None
+@dataclass(frozen=True, slots=True)
+class ServedProfile:
+    """The profile that answers: the first id in `/v1/models`, or why it cannot be told."""
+
+    name: str | None = None
+    problem: str | None = None
+
+    @property
+    def told(self) -> str:
+        return self.problem or f"id {self.name}"
 
 
-def _profile_differs(subject: Subject, served: str | None) -> bool:
-    """Older servers serve the default profile for any prefix (wire.md, 0.12)."""
-    return subject.node.profile not in (None, "default") and served != subject.node.profile
+async def _profile(subject: Subject) -> ServedProfile:
+    try:
+        answer = subject.client.judge(await subject.get("/v1/models"))
+        entries = rows(answer.json(), answer, "models")
+        return ServedProfile(parse(ModelEntry, entries[0], answer).id if entries else None)
+    except AuthenticationFailed:
+        raise
+    except HermesctlError as error:
+        return ServedProfile(problem=error.message)
 
 
-def _database_deleted(subject: Subject, detailed: DetailedHealth) -> str | None:
+async def _database_deleted(subject: Subject) -> str | None:
     """A state.db that was deleted under the gateway counts as ok there (wire.md, 8). On the node
     itself its process tells: it still writes to the deleted file."""
-    if not subject.is_local or detailed.pid is None:
-        return None
-    try:
-        links = [str(link.readlink()) for link in Path(f"/proc/{detailed.pid}/fd").iterdir()]
-    except OSError:
-        return None
-    if any("/state.db" in link and link.endswith(" (deleted)") for link in links):
+    process = await subject.gateway()
+    files = open_files(process) if process else []
+    if any("/state.db" in file and file.endswith(" (deleted)") for file in files):
         return "was deleted under the running gateway"
     return None
 

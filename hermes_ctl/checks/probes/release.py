@@ -19,7 +19,8 @@ from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
 from hermes_ctl.checks.subject import Subject
 from hermes_ctl.text import one_line
 
-_FIRST_LINE = re.compile(r"\bv?(\d+(?:\.\d+)+\S*)")
+_VERSION = re.compile(r"\bv?(\d+(?:\.\d+)+\S*)")
+_OWN_LINE = re.compile(r"(?im)^\s*hermes\b.*")
 _COMMAND_LIMIT = 30.0
 RESTART = "hermes gateway restart"
 
@@ -67,10 +68,10 @@ async def probe(subject: Subject) -> Finding:
             ),
         )
     if command is None or command.version is None:
-        why = command.problem if command else "not seen from here"
+        why = f"did not tell its version: {command.problem}" if command else "was not seen"
         return finding(
             Status.WARN,
-            f"the gateway runs {running}; the CLI on the node was {why}",
+            f"the gateway runs {running}; the CLI on the node {why}",
             fix=("run hermesctl on the node, or name its executable: --hermes-bin PATH",),
         )
     return finding(Status.PASS, f"CLI and gateway both run {running}")
@@ -78,14 +79,26 @@ async def probe(subject: Subject) -> Finding:
 
 def _differ(cli: str, running: str, release: str, finding: Callable[..., Finding]) -> Finding:
     """Updated and never restarted: old code runs from new files (field-notes 5)."""
-    disk_fits = _fits(cli, release)
+    if _is_older(cli, running):
+        return finding(
+            Status.FAIL,
+            f"the gateway runs {running}, the CLI is {cli}: not the gateway's own, or taken back",
+            fix=(f"name the gateway's own executable (--hermes-bin PATH), or: {RESTART}",),
+        )
     return finding(
         Status.FAIL,
         f"gateway still runs {running}, the CLI is {cli}",
         fix=(RESTART,)
-        if disk_fits
+        if _fits(cli, release)
         else (f"install a release that is {release} on the node, then: {RESTART}",),
     )
+
+
+def _is_older(one: str, other: str) -> bool:
+    try:
+        return Version(one) < Version(other)
+    except InvalidVersion:
+        return False
 
 
 def _fits(version: str | None, specifier: str) -> bool | None:
@@ -111,10 +124,10 @@ async def _command_version(subject: Subject) -> CommandVersion | None:
     chosen = subject.settings.hermes_bin
     if chosen is not None:
         return await ask_version(str(chosen))
-    if not subject.is_local:
-        return None
     found = shutil.which("hermes", path=subject.settings.environment.get("PATH"))
-    return await ask_version(found) if found else None
+    if found is None or not await subject.is_here():
+        return None
+    return await ask_version(found)
 
 
 async def ask_version(executable: str) -> CommandVersion:
@@ -141,13 +154,15 @@ async def ask_version(executable: str) -> CommandVersion:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-    lines = output.decode("utf-8", "replace").strip().splitlines() or [""]
-    found = _FIRST_LINE.search(lines[0])
+    text = output.decode("utf-8", "replace").strip()
+    own_line = _OWN_LINE.search(text)  # warnings may stand before it
+    found = _VERSION.search(own_line[0] if own_line else text.partition("\n")[0])
     if process.returncode == 0 and found:
-        return CommandVersion(executable, version=found[1])
-    return CommandVersion(
-        executable, problem=f"ended with {process.returncode}: {one_line(lines[-1], 120)}"
-    )
+        return CommandVersion(executable, version=one_line(found[1], 60))
+    last = one_line(text.rpartition("\n")[2], 120) or "nothing"
+    if process.returncode == 0:
+        return CommandVersion(executable, problem=f"names no version: {last}")
+    return CommandVersion(executable, problem=f"ended with {process.returncode}: {last}")
 
 
 PROBE = Probe(

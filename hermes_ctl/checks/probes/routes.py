@@ -7,11 +7,12 @@ import re
 from dataclasses import dataclass
 
 from hermes_ctl.api.answers import Answer
-from hermes_ctl.api.models import Capabilities
+from hermes_ctl.api.models import Capabilities, RunAccepted, parse
 from hermes_ctl.checks.model import Status
 from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
 from hermes_ctl.checks.subject import Subject
-from hermes_ctl.errors import AuthenticationFailed, ConnectionLost, HermesctlError, NoAnswer
+from hermes_ctl.errors import ConnectionLost, HermesctlError, NoAnswer, RouteNotFound
+from hermes_ctl.text import one_line
 
 REQUIRED_FEATURES = ("run_submission", "run_status", "run_events_sse", "run_stop")
 """Strictly true, by the adapter's rule (bmas.md, 3)."""
@@ -25,6 +26,11 @@ REQUIRED_ENDPOINTS = {
 }
 """contract, Required API server routes."""
 
+_CAPABILITIES = "GET /v1/capabilities"
+_DRAINING = "gateway_draining"
+_REVIEWED = "install the reviewed release on the node, then: hermes gateway restart"
+_RESTART = "hermes gateway restart; a defect of this release if that does not mend it"
+_DIRECTLY = "ask the node directly: something before it answers for it"
 _NOBODY = "hermesctl-no-such-id"
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _KNOWN_RESOURCES = ("/v1/runs/", "/api/sessions/", "/api/jobs/")
@@ -43,6 +49,7 @@ class RouteAnswer:
     path: str
     problem: str | None
     settled: bool = True
+    mend: str = ""
 
     @property
     def name(self) -> str:
@@ -52,7 +59,17 @@ class RouteAnswer:
 async def probe(subject: Subject) -> Finding:
     """Features and endpoints as advertised; then each route asked in a way that costs nothing:
     read routes plainly, the others for an id that nobody has, a submission without its input."""
-    capabilities = await subject.capabilities()
+    expected = "features true, exact method and path, and an answer in JSON, for five routes"
+    try:
+        capabilities = await subject.capabilities()
+    except RouteNotFound as error:
+        return Finding(
+            Status.FAIL,
+            "the node has no GET /v1/capabilities: it advertises nothing",
+            expected=expected,
+            observed=error.message,
+            fix=(_REVIEWED,),
+        )
     trail = Trail()
     gaps = _gaps(capabilities)
     required = list(REQUIRED_ENDPOINTS.values())
@@ -65,10 +82,9 @@ async def probe(subject: Subject) -> Finding:
     answers = await asyncio.gather(*(_ask(subject, method, path) for method, path in asked))
     broken = [answer for answer in answers if answer.problem]
     broken_required = [item for item in broken if (item.method, item.path) in required]
-    trail.add("GET /v1/capabilities", "; ".join(gaps) or "all required features and endpoints")
+    trail.add(_CAPABILITIES, "; ".join(gaps) or "all required features and endpoints")
     for item in broken:
         trail.add(item.name, item.problem)
-    expected = "features true, exact method and path, and an answer in JSON, for five routes"
     if gaps or broken_required:
         named = gaps + [f"{item.name} {item.problem}" for item in broken_required]
         missed_only = not gaps and not any(item.settled for item in broken_required)
@@ -80,7 +96,7 @@ async def probe(subject: Subject) -> Finding:
             evidence=trail(),
             fix=("check again, or give the node more time: --timeout 30s",)
             if missed_only
-            else ("install the reviewed release on the node, and ask it without a proxy",),
+            else tuple(dict.fromkeys([_REVIEWED] * bool(gaps) + [i.mend for i in broken_required])),
         )
     served = f"5 of 5 required routes listed and served; {len(answers) - len(broken)} of {len(answers)} advertised"
     if broken:
@@ -90,7 +106,7 @@ async def probe(subject: Subject) -> Finding:
             expected=expected,
             observed="; ".join(f"{item.name} {item.problem}" for item in broken),
             evidence=trail(),
-            fix=("a defect of this release if a restart does not mend it: hermes gateway restart",),
+            fix=tuple(dict.fromkeys(item.mend for item in broken)),
         )
     return Finding(Status.PASS, served, expected=expected, observed="all", evidence=trail())
 
@@ -128,28 +144,51 @@ async def _ask(subject: Subject, method: str, path: str) -> RouteAnswer:
             body: dict[str, str] | None = {} if method in ("POST", "PATCH", "PUT") else None
             answer = await subject.client.request(method, path, values=values, json=body)
     except (NoAnswer, ConnectionLost) as error:
-        return RouteAnswer(method, path, f"gave no answer: {error.message}", settled=False)
+        why = f"gave no answer: {error.message}"
+        return RouteAnswer(method, path, why, settled=False, mend=_RESTART)
     except HermesctlError as error:
-        return RouteAnswer(method, path, f"did not answer: {error.message}")
-    return RouteAnswer(method, path, _problem(answer, bool(values)))
+        return RouteAnswer(method, path, f"did not answer: {error.message}", mend=_DIRECTLY)
+    if (method, path) == REQUIRED_ENDPOINTS["runs"] and _started(subject, answer):
+        return RouteAnswer(method, path, "starts a run without an input", mend=_REVIEWED)
+    problem, mend = _problem(answer, bool(values))
+    return RouteAnswer(method, path, problem, mend=mend)
 
 
-def _problem(answer: Answer, of_nobody: bool) -> str | None:
-    """None for an answer that only the route itself can give: JSON, and not a server's failure."""
+def _started(subject: Subject, answer: Answer) -> bool:
+    """Whether a submission without its input was accepted. The run is ours to stop then."""
+    if answer.status != 202:
+        return False
+    try:
+        run_id = parse(RunAccepted, answer.json(), answer).run_id
+    except HermesctlError:
+        return True
+    subject.ledger.started(run_id, None)
+    subject.ledger.given_up(run_id)
+    return True
+
+
+def _problem(answer: Answer, of_nobody: bool) -> tuple[str | None, str]:
+    """(None for an answer that only the route itself can give: JSON, and not a server's failure;
+    otherwise what is wrong, and what mends it)."""
+    if answer.is_html:
+        return f"is answered by a web page ({answer.status}), not by Hermes", _DIRECTLY
+    message, code = answer.error() if answer.status >= 400 else ("", None)
     if answer.status in (401, 403):
-        raise AuthenticationFailed(
-            f"{answer.method} {answer.route} answered {answer.status}", status=answer.status
-        )
-    if answer.status >= 500:
-        return f"answers {answer.status}: {answer.error()[0] or 'nothing'}"
+        return f"answers {answer.status} to the key that opened {_CAPABILITIES}", _DIRECTLY
+    if answer.status >= 500 and code != _DRAINING:
+        return f"answers {answer.status}: {message or 'nothing'}", _RESTART
+    if 300 <= answer.status < 400:
+        return f"answers {answer.status}, a redirect", _DIRECTLY
     try:
         answer.json()
     except HermesctlError:
-        text = answer.error()[0]
-        return f"is not served ({answer.status} {answer.content_type or 'no content type'}: {text[:60]})"
-    if 300 <= answer.status < 400 or (answer.status == 404 and not of_nobody):
-        return f"answers {answer.status}"
-    return None
+        kind = answer.content_type or "no content type"
+        mend = _REVIEWED if answer.status == 404 else _DIRECTLY
+        said = message or answer.error()[0] or "nothing"
+        return f"is not served ({answer.status} {kind}: {one_line(said, 60)})", mend
+    if answer.status == 404 and not of_nobody:
+        return "answers 404", _REVIEWED
+    return None, ""
 
 
 PROBE = Probe(

@@ -4,32 +4,43 @@ from __future__ import annotations
 
 from functools import partial
 
-from hermes_ctl.api.models import RunAccepted, parse
 from hermes_ctl.checks.model import Status
 from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
 from hermes_ctl.checks.subject import Subject
 from hermes_ctl.checks.transcript import Transcript
+from hermes_ctl.errors import MalformedAnswer, RunNotFound
 from hermes_ctl.text import one_line
 
 
 async def probe(subject: Subject) -> Finding:
     """The 202's id in the status and in every event; the same idempotency key gives the same id
     where the node advertises that."""
-    canary = await subject.canary()
+    expected = "202, and one id in the answer, the status and every event"
+    try:
+        canary = await subject.accepted_canary()
+    except MalformedAnswer as error:
+        return Finding(
+            Status.FAIL,
+            f"no run id: {error.message}",
+            expected=expected,
+            observed=error.message,
+            fix=("ask the node directly; a run may have been started that nobody can stop",),
+        )
     run_id = canary.run_id
     trail = Trail()
     trail.add("POST /v1/runs", f"{canary.answer.status} {run_id}")
     others = _other_ids(canary)
     for source, value in others:
         trail.add(source, value)
-    replayed = _replayed_id(subject)
-    if replayed is not None:
-        trail.add("POST /v1/runs again, same Idempotency-Key", replayed)
+    replay = subject.replay
+    if replay is not None:
+        told = replay.run_id or (replay.error.message if replay.error else "nothing")
+        trail.add("POST /v1/runs again, same Idempotency-Key", told)
     polled = canary.final.run_id if canary.final else None
     trail.add("GET /v1/runs/{run_id}", polled or canary.poll_error or "not terminal in time")
     finding = partial(
         Finding,
-        expected="202, and one id in the answer, the status and every event",
+        expected=expected,
         observed="; ".join(f"{value} in {source}" for source, value in others)
         or f"{run_id} everywhere",
         evidence=trail(),
@@ -43,11 +54,23 @@ async def probe(subject: Subject) -> Finding:
                 "a proxy mixes answers up, or two gateways answer in turn: ask the node directly",
             ),
         )
-    if replayed not in (None, run_id):
+    if isinstance(canary.poll_error, RunNotFound):
         return finding(
             Status.FAIL,
-            f"the same Idempotency-Key made a second run: {one_line(str(replayed), 60)}",
+            f"the node does not know the run it accepted: {one_line(run_id, 60)} is 404",
+            fix=("two gateways answer in turn, or it restarted: ask the node directly",),
+        )
+    if replay is not None and replay.run_id not in (None, run_id):
+        return finding(
+            Status.FAIL,
+            f"the same Idempotency-Key made a second run: {one_line(str(replay.run_id), 60)}",
             fix=("do not retry submissions on this node: it would do the work twice",),
+        )
+    if replay is not None and replay.error is not None:
+        return finding(
+            Status.WARN,
+            f"one id, but the same Idempotency-Key was refused: {replay.error.message}",
+            fix=("do not rely on retried submissions on this node",),
         )
     if polled is None and not canary.events:
         return finding(Status.UNKNOWN, f"{run_id} was accepted and never seen again")
@@ -56,9 +79,11 @@ async def probe(subject: Subject) -> Finding:
             Status.WARN, f"{run_id} is stable, but was answered with {canary.answer.status}"
         )
     short = f"{run_id[:10]}…" if len(run_id) > 12 else run_id
-    places = f"the answer, the status and all {len(canary.events)} events"
-    same = ", and again for the same idempotency key" if replayed else ""
-    return finding(Status.PASS, f"{short} in {places}{same}")
+    places = f"{short} in the answer, the status and all {len(canary.events)} events"
+    if not canary.events:
+        places = f"{short} in the answer and the status; no event came (see events)"
+    same = ", and for the same idempotency key" if replay else ""
+    return finding(Status.PASS, places + same)
 
 
 def _other_ids(canary: Transcript) -> list[tuple[str, str]]:
@@ -72,15 +97,6 @@ def _other_ids(canary: Transcript) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def _replayed_id(subject: Subject) -> str | None:
-    answer = subject.replay
-    if answer is None:
-        return None
-    if answer.status != 202:
-        return f"status {answer.status}"
-    return parse(RunAccepted, answer.json(), answer).run_id
-
-
 PROBE = Probe(
     name="run-id",
     title="Run identifier",
@@ -91,6 +107,7 @@ PROBE = Probe(
     ),
     causes=(
         Cause("ids differ", "two gateways behind one address, or a proxy that caches"),
+        Cause("accepted, then unknown", "two gateways behind one address, or a restart"),
         Cause("a second run for the same idempotency key", "do not retry submissions on this node"),
         Cause("the node is busy or at capacity", "check again when it is idle, or --allow-busy"),
     ),

@@ -8,6 +8,7 @@ from hermes_ctl.checks.long_run import StopTrial, first_trial, stop_trial
 from hermes_ctl.checks.model import Status
 from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
 from hermes_ctl.checks.subject import Subject
+from hermes_ctl.errors import RunNotFound
 from hermes_ctl.text import one_line
 
 _ATTEMPTS = 2
@@ -49,14 +50,13 @@ def _judge(subject: Subject, trial: StopTrial, finding: partial[Finding]) -> Fin
             fix=("give the checklist a longer long-run.prompt for this model",),
         )
     if trial.error is not None:
-        return finding(Status.FAIL, f"the stop was refused: {trial.error.message}")
-    if trial.final is None:
-        last = trial.states[-1] if trial.states else "not answering"
         return finding(
             Status.FAIL,
-            f"still {last} {limit:g} s after the stop: its work goes on",
+            f"the stop was refused while the run went on: {trial.error.message}",
             fix=(f"hermesctl stop {trial.run_id}", "hermes gateway restart"),
         )
+    if trial.final is None:
+        return _endless(trial, limit, finding)
     if trial.final != "cancelled":
         return finding(
             Status.FAIL,
@@ -64,7 +64,11 @@ def _judge(subject: Subject, trial: StopTrial, finding: partial[Finding]) -> Fin
             fix=("do not rely on stop to undo work on this node",),
         )
     if trial.stopping is None:
-        return finding(Status.FAIL, "cancelled, but never stopping, neither answered nor polled")
+        return finding(
+            Status.FAIL,
+            "cancelled, but never stopping, neither answered nor polled",
+            fix=("install the reviewed release on the node, then: hermes gateway restart",),
+        )
     seconds = f"cancelled after {trial.ended or 0:.2f} s"
     if trial.slot_free is False:
         return finding(
@@ -73,7 +77,29 @@ def _judge(subject: Subject, trial: StopTrial, finding: partial[Finding]) -> Fin
             fix=("its work goes on behind the state: look at the node, hermes gateway restart",),
         )
     slot = "slot free again" if trial.slot_free else "slot not reported"
-    return finding(Status.PASS, f"stopping at once, {seconds}, {slot}")
+    at_once = "stopping at once" if trial.answered == "stopping" else "stopping when polled"
+    return finding(Status.PASS, f"{at_once}, {seconds}, {slot}")
+
+
+def _endless(trial: StopTrial, limit: float, finding: partial[Finding]) -> Finding:
+    """No terminal state was seen after the stop."""
+    if isinstance(trial.poll_error, RunNotFound):
+        return finding(
+            Status.FAIL,
+            "the run vanished after the stop: 404 before any terminal state",
+            fix=("look into the gateway's log on the node: did it restart?",),
+        )
+    if trial.poll_error is not None:
+        return finding(
+            Status.UNKNOWN,
+            f"stopped, and then its state could not be read: {trial.poll_error.message}",
+            fix=(f"hermesctl stop {trial.run_id}",),
+        )
+    return finding(
+        Status.FAIL,
+        f"still {one_line(trial.states[-1], 40)} {limit:g} s after the stop: its work goes on",
+        fix=(f"hermesctl stop {trial.run_id}", "hermes gateway restart"),
+    )
 
 
 def _rounded(seconds: float | None) -> float | None:

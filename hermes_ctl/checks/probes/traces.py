@@ -6,13 +6,11 @@ import json
 from functools import partial
 from typing import Any
 
-from hermes_ctl.checks.agent import AgentSettings
+from hermes_ctl.checks.agent import SMALLEST_EVENT_BYTES, AgentSettings
 from hermes_ctl.checks.model import Status
-from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
+from hermes_ctl.checks.probe import Blocked, Cause, Finding, Probe, Trail
 from hermes_ctl.checks.subject import Subject
-
-SMALLEST_LIMIT = 512
-"""The adapter never uses less than this (bmas.md, 5)."""
+from hermes_ctl.checks.transcript import Transcript
 
 ENVELOPE = {
     "trace_id": "0" * 36,
@@ -34,6 +32,8 @@ async def probe(subject: Subject) -> Finding:
     rule. Without a tool call nothing is proved."""
     canary = await subject.canary()
     agent = await subject.agent()
+    if agent is not None and agent.problem:
+        return Finding(Status.FAIL, agent.problem, fix=("correct it, and start the adapter",))
     limit, source = _limit(subject, agent)
     sizes = {id(event): counted_bytes(event.data) for event in canary.events}
     tools = [event for event in canary.events if event.name.startswith("tool.")]
@@ -43,6 +43,7 @@ async def probe(subject: Subject) -> Finding:
     trail.add("GET /v1/runs/{run_id}/events", f"{len(tools)} tool events of {len(canary.events)}")
     expected = f"each tool event at most {limit:,} B as a trace"
     if largest is None:
+        _tell_why(canary)
         why = f", an approval was asked for and denied ({canary.denied})" if canary.denied else ""
         return Finding(
             Status.UNKNOWN,
@@ -68,11 +69,13 @@ async def probe(subject: Subject) -> Finding:
             f"{largest.name} is {size:,} B as a trace, the limit is {limit:,} B: it would be cut",
             fix=(f"raise TRACE_EVENT_MAX_BYTES above {size:,} in the adapter's environment",),
         )
+    _tell_why(canary)
     over = [event for event in canary.events if sizes[id(event)] > limit]
     if over:
         return finding(
             Status.WARN,
             f"tool events fit, but {len(over)} other events are over {limit:,} B and would be cut",
+            fix=("raise TRACE_EVENT_MAX_BYTES in the adapter's environment",),
         )
     if agent is not None and not agent.sends_traces:
         return finding(
@@ -90,11 +93,19 @@ def counted_bytes(data: dict[str, Any]) -> int:
     return len(json.dumps(trace, separators=(",", ":"), default=str))
 
 
+def _tell_why(canary: Transcript) -> None:
+    """Raises `Blocked` where another step's trouble is why not all of the run's events were seen."""
+    if canary.final is not None and canary.final.status != "completed":
+        raise Blocked("polling", "the run failed before it called a tool")
+    if canary.terminal_event is None:
+        raise Blocked("events", "the event stream broke off, so not every event was measured")
+
+
 def _limit(subject: Subject, agent: AgentSettings | None) -> tuple[int, str]:
-    if agent is not None and agent.trace_event_bytes is not None:
-        return max(SMALLEST_LIMIT, agent.trace_event_bytes), agent.source
+    if agent is not None and agent.states_event_bytes:
+        return agent.trace_event_bytes, agent.source
     checklist = subject.checklist
-    return max(SMALLEST_LIMIT, checklist.traces.event_bytes), f"checklist {checklist.name}"
+    return max(SMALLEST_EVENT_BYTES, checklist.traces.event_bytes), f"checklist {checklist.name}"
 
 
 PROBE = Probe(
