@@ -99,20 +99,53 @@ def _forms(value: str) -> set[str]:
 def redact(text: str) -> str:
     """`text` without any known key, bearer, URL password, `sk-` token, or value that stands
     behind a name such as `api_key=` or `?token=`."""
-    text = _without_known(text)
+    text = without_known(text)
     lowered = text.lower()
     if not any(trace in lowered for trace in _TRACES):
         return text
-    return _without_known(_PATTERNS.sub(_mask, text))
+    return without_known(_PATTERNS.sub(_mask, text))
 
 
-def _without_known(text: str) -> str:
+def without_known(text: str) -> str:
+    """`text` without any known key, and otherwise as it is: for what a model answered, which may
+    well speak of passwords."""
     # Until nothing is found: masking one key may put together the pieces of another.
     # It ends, since the mask is shorter than every value that is looked for.
     while found := [value for value in _known if value in text]:
         for value in sorted(found, key=len, reverse=True):
             text = text.replace(value, MASK)
     return text
+
+
+def redact_values(value: object) -> object:
+    """`value`, made of what JSON is made of, with every text in it redacted.
+
+    JSON that is redacted as text may be JSON no more: a mask can take the backslash of a quote.
+    """
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [redact_values(item) for item in value]
+    if isinstance(value, dict):
+        return {redact(name): _redact_member(name, item) for name, item in value.items()}
+    return value
+
+
+def _redact_member(name: str, item: object) -> object:
+    pair = f'"{name}": "value"'
+    return MASK if isinstance(item, str) and redact(pair) != pair else redact_values(item)
+
+
+def possible_start(text: str) -> int:
+    """How many characters at the end of `text` may be the beginning of a known key: what a stream
+    holds back until the next piece is here."""
+    longest = 0
+    for value in _known:
+        for size in range(min(len(value) - 1, len(text)), longest, -1):
+            if text.endswith(value[:size]):
+                longest = size
+                break
+    return longest
 
 
 def _mask(match: re.Match[str]) -> str:

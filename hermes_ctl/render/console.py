@@ -12,7 +12,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from hermes_ctl.errors import ClosedPipe, Undetermined
-from hermes_ctl.secrets import redact
+from hermes_ctl.secrets import redact, redact_values
 from hermes_ctl.text import one_line, visible
 
 if TYPE_CHECKING:
@@ -160,8 +160,18 @@ class Screen:
 
     def document(self, value: object) -> None:
         """`value` as the one JSON document of this command."""
-        self.write(redact(self.json(value, indent=2)) + "\n")
+        self.write(self._redacted_json(value, indent=2) + "\n")
         self.document_written = True
+
+    def json_line(self, value: object) -> None:
+        """`value` as JSON on one line."""
+        self.write(self._redacted_json(value, indent=None) + "\n")
+
+    def _redacted_json(self, value: object, *, indent: int | None) -> str:
+        text = self.json(value, indent=indent)
+        if redact(text) == text:
+            return text
+        return self.json(redact_values(json.loads(text)), indent=indent)
 
     def json(self, value: object, *, indent: int | None = None) -> str:
         """`value` as JSON that standard output's encoding can hold."""
@@ -181,6 +191,10 @@ class Screen:
     def warn(self, text: str) -> None:
         """A warning on standard error, whatever the options."""
         self._say(f"warning: {text}")
+
+    def say(self, text: str) -> None:
+        """A line on standard error, whatever the options."""
+        self._say(text)
 
     def _say(self, text: str) -> None:
         try:

@@ -119,7 +119,7 @@ class Sheet(Generic[Row]):
     def _writer(self) -> Callable[[Row], None]:
         screen, table = self._screen, self._table
         if self._format == "jsonl":
-            return lambda row: screen.line(screen.json(table.raw(row)))
+            return lambda row: screen.json_line(table.raw(row))
         if self._format == "name":
             return lambda row: screen.line(cell(table.name(row)))
         if self._format == "json" or screen.is_terminal:

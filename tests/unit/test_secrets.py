@@ -418,3 +418,20 @@ def test_a_key_command_that_is_killed_is_told() -> None:
     code = "import os; os.kill(os.getpid(), 9)"
     with pytest.raises(ConfigurationError, match="ended by signal 9"):
         read_key_command([sys.executable, "-c", code], environment=PATH)
+
+
+def test_json_stays_json_when_its_texts_are_redacted() -> None:
+    Secret("k3y-of-this-test", "the test")
+    value = {"say": 'api_key="abc" and k3y-of-this-test', "password": "x", "n": [{"ok": 1}]}
+    assert secrets.redact_values(value) == {
+        "say": 'api_key="***" and ***',
+        "password": "***",
+        "n": [{"ok": 1}],
+    }
+
+
+def test_a_stream_holds_back_what_may_be_the_beginning_of_a_key() -> None:
+    Secret("zq-half-of-a-key", "the test")
+    assert secrets.possible_start("the key is zq-half") == len("zq-half")
+    assert secrets.possible_start("the key is zq-half-of-a-key") == 0
+    assert secrets.without_known("password=hunter2 zq-half-of-a-key") == "password=hunter2 ***"
