@@ -33,6 +33,7 @@ from hermes_ctl.errors import (
     UsageError,
 )
 from hermes_ctl.runs.approvals import OpenApprovals
+from hermes_ctl.runs.delegations import work_left
 from hermes_ctl.runs.happenings import (
     ApprovalRequested,
     ApprovalResponded,
@@ -131,6 +132,11 @@ class Follower:
         self._grace_at: float | None = None
         self._settle_at: float | None = None
 
+    @property
+    def has_more(self) -> bool:
+        """Whether something more is at hand already: a reason not to flush what was written."""
+        return not self._queue.empty()
+
     async def __aenter__(self) -> Self:
         if self._streaming:
             self._poller.streaming = True
@@ -198,6 +204,10 @@ class Follower:
                 continue
             for more in self._on_item(item):
                 yield more
+        whole = self._closing is not None and "stream" not in self._said
+        left = await work_left(self._client, self.open_subagents, all_seen=whole)
+        if left is not None:
+            yield Notice("delegation", left)
         yield Ended(self._result)
 
     async def _next(self) -> _Item | None:

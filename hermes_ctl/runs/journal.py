@@ -21,11 +21,14 @@ from hermes_ctl.api.models import TERMINAL_STATES, Run, Usage
 from hermes_ctl.runs.happenings import Approval
 from hermes_ctl.runs.result import Result, Verdict
 from hermes_ctl.runs.store import Store
-from hermes_ctl.secrets import redact
+from hermes_ctl.secrets import redact, without_known
 
 SUBMITTING: Final = "submitting"
 UNCERTAIN: Final = "uncertain"
 STARTED: Final = "started"
+LOCATED: Final = (
+    "the answer to its submission was lost; it was found at the node by its prompt and its time"
+)
 
 _SHORT: Final = 300
 """Characters of the prompt that a listing reads."""
@@ -139,13 +142,24 @@ class Journal:
         It is written anew where the journal was moved aside since `begin`.
         """
         changed = self._store.write(
-            "UPDATE runs SET run_id = ?, state = ?, seen_at = ?, reason = NULL, pid = NULL"
+            "UPDATE OR IGNORE runs SET run_id = ?, state = ?, seen_at = ?, reason = NULL, pid = NULL"
             " WHERE number = ?",
             (run_id, STARTED, _now(), number),
         )
         if changed:
             return number
+        found = self.by_id(run_id, submission.url)
+        if found is not None:
+            return found.number
         return self._add(submission, state=STARTED, started_here=True, run_id=run_id)
+
+    def located(self, number: int, run_id: str) -> None:
+        """Write down the id of a run that was found at the node after its submission was lost."""
+        self._store.write(
+            "UPDATE OR IGNORE runs SET run_id = ?, state = ?, seen_at = ?, reason = ?, pid = NULL"
+            " WHERE number = ? AND run_id IS NULL",
+            (run_id, STARTED, _now(), LOCATED, number),
+        )
 
     def forget(self, number: int | None) -> None:
         """Take out a submission that the node did not accept: there is no such run."""
@@ -245,6 +259,10 @@ class Journal:
         if url is not None:
             where, values = where + " AND url = ?", [url]
         return next(iter(self._entries(where + " ORDER BY number DESC LIMIT 1", values)), None)
+
+    def nameless(self, url: str) -> list[Entry]:
+        """The submissions to that node whose run has no known id."""
+        return self._entries("WHERE run_id IS NULL AND url = ?", [url])
 
     def entries(
         self,
@@ -349,7 +367,8 @@ class Journal:
 
 
 def _redacted(text: str | None) -> str | None:
-    return None if text is None else redact(text)
+    """What people and models said, as they said it, but for the keys that are known here."""
+    return None if text is None else without_known(text)
 
 
 def _now() -> float:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from hermes_ctl.api.client import Client
 from hermes_ctl.api.models import Message, Run, Session
+from hermes_ctl.api.values import moment
 from hermes_ctl.errors import HermesctlError, NotFound
 from hermes_ctl.runs.journal import Entry, Journal
 from hermes_ctl.runs.result import Result, Verdict, no_record
@@ -108,7 +109,7 @@ def _beginning(entry: Entry | None, last: Run | None) -> datetime | None:
     """When the run began, by the node's clock where that was seen, a little early."""
     created = (last and last.created_at) or (entry and entry.created_at)
     if created:
-        return datetime.fromtimestamp(created - 1.0, UTC)
+        return moment(created - 1.0)
     return entry.submitted_at - _CLOCKS_DIFFER if entry else None
 
 
