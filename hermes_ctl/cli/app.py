@@ -50,6 +50,18 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry("Readiness", "checklist", "checklist:app", "List, show and validate checklists."),
     Entry(
+        "Gate and lab",
+        "gate",
+        "gate:command",
+        "Learn whether a move from one Hermes release to another is safe, and what changes.",
+    ),
+    Entry(
+        "Gate and lab",
+        "diff",
+        "gate:diff",
+        "Compare two check reports: what got better, worse, or changed its shape.",
+    ),
+    Entry(
         "Gate and lab", "lab", "lab:app", "A real Hermes with a scripted model: no key, no cost."
     ),
     Entry(

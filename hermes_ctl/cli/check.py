@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +14,7 @@ import typer
 from hermes_ctl import config
 from hermes_ctl.cli import loop, nodes
 from hermes_ctl.cli.options import DocumentView, NodeOptions, View, duration
+from hermes_ctl.cli.sides import with_lab
 from hermes_ctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from hermes_ctl.checks.runner import CheckEvent
     from hermes_ctl.checks.subject import CheckSettings
     from hermes_ctl.config import Node
-    from hermes_ctl.lab.gateway import Lab
     from hermes_ctl.render.progress import CheckProgress
 
 Observer = Callable[["CheckEvent"], None]
@@ -120,7 +120,7 @@ def command(
     from hermes_ctl.checks.model import schema as report_schema
     from hermes_ctl.checks.runner import select
     from hermes_ctl.checks.subject import CheckSettings
-    from hermes_ctl.report.files import report_files
+    from hermes_ctl.cli.reports import reports
 
     if schema:
         view.screen.document(report_schema())
@@ -145,7 +145,7 @@ def command(
     )
     select(chosen, settings)
     with ExitStack() as stack:
-        write_reports = stack.enter_context(report_files(report or ()))
+        write_reports = stack.enter_context(reports(report or (), view.screen))
         if lab:
             targets = [_in_lab(names or (), node, settings, view, stack)]
         else:
@@ -158,7 +158,7 @@ def command(
 
 def _targets(names: Sequence[str], options: NodeOptions, settings: CheckSettings) -> list[Target]:
     found = nodes.resolve_all(names, options)
-    return [Target(node, _with_lab(settings, nodes.lab_of(node))) for node in found]
+    return [Target(node, with_lab(settings, nodes.lab_of(node))) for node in found]
 
 
 def _in_lab(
@@ -180,21 +180,7 @@ def _in_lab(
     if kept:
         return _targets(["lab"], options, settings)[0]
     lab = stack.enter_context(start(environment=environment, report=view.screen.note))
-    return Target(lab.profile_node(options.profile), _with_lab(settings, lab))
-
-
-def _with_lab(settings: CheckSettings, lab: Lab | None) -> CheckSettings:
-    """What only a lab knows: its files, its capacity, and what its provider received."""
-    if lab is None:
-        return settings
-    return replace(
-        settings,
-        hermes_bin=settings.hermes_bin or lab.executable,
-        hermes_home=settings.hermes_home or lab.home,
-        node_capacity=settings.node_capacity or lab.capacity,
-        other_model=settings.other_model or lab.other_model,
-        provider_requests=lab.requests,
-    )
+    return Target(lab.profile_node(options.profile), with_lab(settings, lab))
 
 
 def _check(

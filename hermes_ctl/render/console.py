@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 ColorPolicy = Literal["auto", "always", "never"]
 
+_BEYOND_ASCII = re.compile(r"[^\n -~]+")
 _PIPE_WIDTH = 1000  # what goes into a pipe is not wrapped
 
 
@@ -67,9 +69,14 @@ def json_text(value: object, *, indent: int | None = None, ascii_only: bool = Fa
     Takes also pydantic models, datetimes and paths.
     """
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only, default=_plain)
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+    return _BEYOND_ASCII.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    found = match.group()
+    if found.isprintable():
+        return found
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in found)
 
 
 def _plain(value: object) -> Any:

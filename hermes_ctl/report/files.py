@@ -5,20 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
-from hermes_ctl.checks.model import FleetReport, Report
 from hermes_ctl.errors import Undetermined, UsageError
+from hermes_ctl.report.forms import AnyReport, writer
 from hermes_ctl.secrets import redact
-
-AnyReport = Report | FleetReport
-Writer = Callable[[AnyReport], str]
-
-FORMS: Mapping[str, str] = {"json": "hermes_ctl.report.json:text"}
-"""Each form and the function that makes it: `module:function`, loaded when it is asked for."""
 
 
 @dataclass(slots=True)
@@ -28,18 +21,6 @@ class ReportFile:
     form: str
     path: Path
     temporary: Path
-
-
-def writer(form: str) -> Writer:
-    """The function that makes `form`. Raises `UsageError` for an unknown one."""
-    target = FORMS.get(form)
-    if target is None:
-        raise UsageError(
-            f"there is no report form {form!r}", hint=f"forms: {', '.join(FORMS)}, as FORM=FILE"
-        )
-    module, _, function = target.partition(":")
-    made: Writer = getattr(import_module(module), function)
-    return made
 
 
 @contextlib.contextmanager

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from hermes_ctl.checks.model import FleetReport, Report
+from hermes_ctl.report.forms import AnyReport
 
 
-def text(report: Report | FleetReport) -> str:
-    """The document `hermesctl.check/1`, or `hermesctl.fleet/1` for several nodes."""
+def text(report: AnyReport) -> str:
+    """The document `hermesctl.check/1`, `hermesctl.fleet/1` for several nodes, `hermesctl.gate/1`."""
     return json.dumps(report.document(), indent=2, ensure_ascii=False) + "\n"
