@@ -58,6 +58,15 @@ class RunLedger:
             self._book(run.usage)
             self.gone(run_id)
 
+    def session(self, session_id: str) -> None:
+        """Take note of a session that was made here, so that it is deleted."""
+        self._sessions.add(session_id)
+
+    def turn(self, usage: Usage | None) -> None:
+        """Book one turn of the model that was no run: a chat, a response."""
+        self.cost.runs += 1
+        self._book(usage)
+
     def gone(self, run_id: str) -> None:
         self._active.discard(run_id)
         self._ended.set()
