@@ -101,6 +101,7 @@ class Subject:
         self.nonce = secrets.token_hex(4)
         self.replay: Replay | None = None
         self._agent_file = read_agent_file(settings.agent_env) if settings.agent_env else None
+        self.lanes = asyncio.Semaphore(DEEP_LANES)
         self._shared: dict[str, asyncio.Task[Any]] = {}
         self._waited: dict[asyncio.Task[Any] | None, float] = {}
 
