@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+DEEP_LANES = 4
+"""How many deep probes put work on the node at once: it is to be looked at, not loaded."""
+
 
 @dataclass(frozen=True, slots=True)
 class CheckSettings:
