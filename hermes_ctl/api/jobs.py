@@ -18,8 +18,8 @@ JOB: Final = "/api/jobs/{job_id}"
 _BARE_DURATION = re.compile(r"\d+\s*(?:m|min|minutes?|h|hours?|d|days?)", re.IGNORECASE)
 _REFUSED_SCHEDULE = re.compile(r"\binvalid (?:schedule|cron|timestamp|duration)", re.IGNORECASE)
 _SCHEDULES: Final = (
-    "schedules read '0 9 * * *', 'every 2h', '2026-12-31T09:00:00', or a delay: '30m', which from "
-    "0.22 on is an interval, and there 'in 30m'"
+    "a bare delay such as 30m is once up to Hermes 0.20.4, and an interval from 0.22 on, where "
+    "'in 30m' is once"
 )
 
 

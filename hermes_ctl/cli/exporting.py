@@ -1,0 +1,37 @@
+"""A file that is written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from hermes_ctl.errors import Undetermined, UsageError
+
+
+@contextmanager
+def written(path: Path, what: str) -> Iterator[TextIO]:
+    """A text file that becomes `path` when the block ends well, readable by its owner alone.
+
+    Raises `UsageError` at once where it cannot be made, `Undetermined` where it cannot be written.
+    """
+    if path.is_dir():
+        raise UsageError(f"{what}: {path} is a folder", hint="name a file")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise UsageError(
+            f"{what}: {path} cannot be written: {error.strerror}", hint="name another file"
+        ) from None
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            yield file
+        temporary.replace(path)
+    except OSError as error:
+        raise Undetermined(f"{what}: {path} was not written: {error.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
