@@ -50,6 +50,25 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry("Readiness", "checklist", "checklist:app", "List, show and validate checklists."),
     Entry(
+        "Inspect", "health", "node:health", "Show a node's health; exit with 1 unless it says ok."
+    ),
+    Entry(
+        "Inspect",
+        "capabilities",
+        "node:capabilities",
+        "Show what a node offers: its features, and its routes with the command for each.",
+    ),
+    Entry("Inspect", "models", "inspect:models", "The models that a node offers."),
+    Entry("Inspect", "skills", "inspect:skills", "The skills that a node's agent knows."),
+    Entry(
+        "Inspect",
+        "toolsets",
+        "inspect:toolsets",
+        "The toolsets of a node: what its agent may use.",
+    ),
+    Entry("Inspect", "sessions", "sessions:app", "The conversations that a node keeps."),
+    Entry("Inspect", "jobs", "jobs:app", "What a node's agent does on a schedule."),
+    Entry(
         "Gate and lab",
         "gate",
         "gate:command",
