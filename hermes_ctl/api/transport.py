@@ -133,16 +133,20 @@ class Transport:
         *,
         values: Mapping[str, str] | None = None,
         json: Any = None,
+        content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
+        key: Secret | OwnKey | None = OWN_KEY,
+        timeout: float | None = None,
         silence: float = STREAM_SILENCE,
     ) -> AsyncIterator[tuple[EventStream | None, Answer]]:
         """Open an event stream; it is always closed.
 
         Yields the stream with the head of its answer, or None with the whole answer where something
-        else came. The head has to come within the node's timeout; then there is no limit on the
-        whole duration, and `silence` seconds without a byte end it with `NoAnswer`.
+        else came. The head has to come within `timeout` seconds (default: the node's); then there
+        is no limit on the whole duration, and `silence` seconds without a byte end it with
+        `NoAnswer`.
         """
-        attempt = self._attempt(route, values, self.node.timeout)
+        attempt = self._attempt(route, values, timeout or self.node.timeout)
         given = {
             "Accept": "text/event-stream",
             "Cache-Control": "no-store",
@@ -153,7 +157,7 @@ class Transport:
         response = None
         try:
             with attempt.translated():
-                request = self._build(attempt, method, given, OWN_KEY, None, json, None, silence)
+                request = self._build(attempt, method, given, key, None, json, content, silence)
                 async with asyncio.timeout(attempt.limit):
                     response = await self._http.send(request, stream=True)
                     whole = not _is_stream(response)
