@@ -162,6 +162,7 @@ class Client:
         *,
         session_key: str | None = None,
         idempotency_key: str | None = None,
+        timeout: float | None = None,
     ) -> RunAccepted:
         """Submit once. Raises `Unreachable` where nothing was sent; any other failure without a
         status leaves it open whether the run exists."""
@@ -170,7 +171,9 @@ class Client:
             headers["X-Hermes-Session-Key"] = session_key
         if idempotency_key is not None:
             headers["Idempotency-Key"] = idempotency_key
-        answer = await self.expect("POST", "/v1/runs", json=request.body(), headers=headers)
+        answer = await self.expect(
+            "POST", "/v1/runs", json=request.body(), headers=headers, timeout=timeout
+        )
         accepted = parse(RunAccepted, answer.json(), answer)
         echo = answer.headers.get("x-hermes-session-key")
         return accepted.model_copy(update={"session_key_echo": echo})
@@ -229,14 +232,23 @@ class Client:
     ) -> AsyncIterator[EventStream]:
         """Any route that answers with Server-Sent Events. Raises what the status means where it
         answers otherwise, `MalformedAnswer` or `NotHermes` for a 200 of another content type."""
-        async with self._transport.stream(
+        async with self.exchange(
             method, route, values=values, json=json, headers=headers, silence=silence
         ) as (stream, answer):
-            if self._observe:
-                self._observe(answer)
             if stream is None:
                 raise not_a_stream(self.judge(answer))
             yield stream
+
+    @contextlib.asynccontextmanager
+    async def exchange(
+        self, method: str, route: str, **arguments: Any
+    ) -> AsyncIterator[tuple[EventStream | None, Answer]]:
+        """Any route, whatever it answers with, unjudged: an event stream with the head of its
+        answer, or None with the whole answer. `arguments` are those of `Transport.stream`."""
+        async with self._transport.stream(method, route, **arguments) as (stream, answer):
+            if self._observe:
+                self._observe(answer)
+            yield stream, answer
 
     # Sessions
 
