@@ -16,8 +16,8 @@ from hermes_ctl.lab import script
 from hermes_ctl.lab.turns import ToolCall, Turn
 from tests.faults.faults import HOSTILE, Faults
 
-DEFAULT_MODEL = "stub-model"
-KNOWN_MODELS = ("stub-model", "other-model")
+DEFAULT_MODEL = "lab-model"
+KNOWN_MODELS = ("lab-model", "lab-other")
 ENDED = frozenset({"completed", "failed", "cancelled"})
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("terminal", "delegate_task")]
 
@@ -146,7 +146,7 @@ class Run:
                 " for available providers, or run 'hermes doctor' to diagnose config issues."
             )
         if self.model not in KNOWN_MODELS and not self.faults.accept_unknown_model:
-            raise ModelFailure(f"HTTP 404: The model `{self.model}` does not exist")
+            raise ModelFailure(f"HTTP 400: The model `{self.model}` does not exist")
 
     async def _speak(self, turn: Turn, *, after_tool: bool) -> tuple[str, int]:
         said, count = "", 0
@@ -281,8 +281,10 @@ class Run:
             self.frames.put_nowait(None)
 
     def _put(self, event: dict[str, Any]) -> None:
-        self.last_event = event["event"]
-        self.updated_at = time.time()
+        """Into the stream, and into the status, which takes no notice of text."""
+        if event["event"] != "message.delta":
+            self.last_event = event["event"]
+            self.updated_at = time.time()
         if self.frames is not None:
             self.frames.put_nowait(f"data: {json.dumps(event)}\n\n".encode())
 
