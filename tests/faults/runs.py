@@ -86,7 +86,7 @@ class Run:
             document["usage"] = self.usage
         if self.status == "failed":
             document["error"] = self.error
-        if self.pending_steer and not self.is_active:
+        if self.pending_steer and self.status == "completed":
             document["pending_steer"] = "\n".join(self.pending_steer)
         return document
 

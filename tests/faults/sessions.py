@@ -27,6 +27,10 @@ class Sessions:
             "PATCH /api/sessions/{session_id}": self.update,
             "DELETE /api/sessions/{session_id}": self.delete,
             "GET /api/sessions/{session_id}/messages": self.messages,
+            **{
+                f"POST /api/sessions/{{session_id}}/{name}": self.not_scripted
+                for name in ("fork", "chat", "chat/stream", "model")
+            },
         }
 
     def record(self, run: Run) -> None:
@@ -35,7 +39,8 @@ class Sessions:
         if run.body.get("provider") not in (None, "custom") and not run.faults.ignore_model:
             return
         title = f"Stub title #{len(self.rows)}" + (HOSTILE if run.faults.hostile else "")
-        self.rows.setdefault(run.session_id, _row(run.session_id, run.model, title))
+        row = {**_row(run.session_id, run.model, title), "estimated_cost_usd": 0.0}
+        self.rows.setdefault(run.session_id, row)
         self.runs.setdefault(run.session_id, []).append(run)
 
     def list(self, request: Request) -> Reply:
@@ -90,6 +95,12 @@ class Sessions:
             if run.output:
                 told.append(_message(session_id, len(told) + 1, "assistant", run.output))
         return json_reply({"object": "list", "session_id": session_id, "data": told})
+
+    def not_scripted(self, request: Request) -> Reply:
+        """A route that is there, and that the stand-in does nothing for but know its sessions."""
+        if request.values["session_id"] not in self.rows:
+            return not_found("session", request.values["session_id"])
+        return error_reply(400, "the stand-in does not do this")
 
     def _extended(self, row: dict[str, Any]) -> dict[str, Any]:
         runs = self.runs.get(row["id"], [])
