@@ -90,6 +90,29 @@ class TraceSettings(ChecklistModel):
     event_bytes: int = Field(65536, ge=1)
 
 
+class ApprovalSettings(ChecklistModel):
+    """`{command}` in the prompt becomes a command that Hermes flags; `unattended` is how long nobody
+    answers it. 31 s let a keepalive of every release be seen."""
+
+    prompt: str = (
+        "Use your terminal tool once to run exactly this command: `{command}`. "
+        "When it has finished, reply with exactly this and nothing else: {token}"
+    )
+    unattended: Duration = 31.0
+    deadline: Duration = 90.0
+
+
+class SteerSettings(ChecklistModel):
+    """A run whose tool works for a while, and the `text` that it is steered with meanwhile."""
+
+    prompt: str = (
+        "Use your terminal tool once to run exactly this command: `sleep 2`. "
+        "When it has finished, reply with exactly this and nothing else: {token}"
+    )
+    text: str = "Change of plan. Reply with exactly this and nothing else: {token}"
+    deadline: Duration = 60.0
+
+
 class StepEntry(ChecklistModel):
     """One step. `probe` is the probe that settles it, by default the one of the same name."""
 
@@ -121,6 +144,8 @@ class Checklist(ChecklistModel):
     long_run: LongRunSettings = LongRunSettings()
     model_run: ModelRunSettings = ModelRunSettings()
     traces: TraceSettings = TraceSettings()
+    approval: ApprovalSettings = ApprovalSettings()
+    steer: SteerSettings = SteerSettings()
     step: list[StepEntry] = Field(min_length=1)
     waiver: list[WaiverEntry] = []
 

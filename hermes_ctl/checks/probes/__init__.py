@@ -23,12 +23,27 @@ _MODULE_OF = {
         "traces",
         "cache",
         "capacity",
+        "wire",
+        "approval",
+        "steer",
+        "continuity",
+        "sessions",
+        "jobs",
+        "reopen",
+        "readers",
+        "idempotency",
+        "chat",
+        "responses",
+        "memory-scope",
+        "profiles",
+        "limit",
     )
 }
 
 
 def probe_names() -> tuple[str, ...]:
-    """The names of all probes, in the order of the contract's checklist."""
+    """The names of all probes: the twelve in the order of the contract's checklist, then the deep
+    ones."""
     return tuple(_MODULE_OF)
 
 
