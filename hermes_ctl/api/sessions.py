@@ -12,6 +12,7 @@ from hermes_ctl.api.answers import Answer
 from hermes_ctl.api.client import Client
 from hermes_ctl.api.models import Message, Session, WireModel, parse, rows
 from hermes_ctl.api.offers import Offers, using
+from hermes_ctl.api.paging import pages
 from hermes_ctl.api.routes import (
     SESSION,
     SESSION_CHAT,
@@ -47,40 +48,19 @@ async def sessions(
 ) -> AsyncIterator[Session]:
     """The node's sessions, the one that was active last first, each once.
 
-    `has_more` is wrong from 0.20 on, and pinned sessions come on every page (wire.md, 0.18): the
-    end is where a page brings no new id, or is shorter than the limit that the server states.
     `since` leaves out what was active before, `children` adds the sessions of subagents.
     """
-    async with using(client, SESSIONS):
-        seen: set[str] = set()
-        offset = 0
-        while True:
-            page, asked = await _page(client, offset, source=source, children=children)
-            new = [session for session in page if session.id not in seen]
-            seen.update(session.id for session in new)
-            for session in new:
-                if since is None or _is_since(session, since):
-                    yield session
-            ended = not new or (asked is not None and len(page) < asked)
-            if ended or (since is not None and _all_before(new, since)):
-                return
-            offset += min(asked or len(page), len(page))
-
-
-async def _page(
-    client: Client, offset: int, *, source: str | None, children: bool
-) -> tuple[list[Session], int | None]:
-    """One page, and how many sessions the server says that a page holds."""
-    query: dict[str, str | int] = {"limit": PAGE, "offset": offset}
-    if source is not None:
-        query["source"] = source
+    query: dict[str, str | int] = {} if source is None else {"source": source}
     if children:
         query["include_children"] = "true"
-    answer = await client.expect("GET", SESSIONS.path, query=query)
-    document = answer.json()
-    found = [parse(Session, row, answer) for row in rows(document, answer, "sessions")]
-    stated = document.get("limit") if isinstance(document, dict) else None
-    return found, stated if isinstance(stated, int) and stated > 0 else None
+    async with using(client, SESSIONS):
+        async for page in pages(client, SESSIONS.path, size=PAGE, query=query):
+            found = [parse(Session, row, page.answer) for row in page.rows]
+            for session in found:
+                if since is None or _is_since(session, since):
+                    yield session
+            if since is not None and _all_before(found, since):
+                return
 
 
 def _last_seen(session: Session) -> datetime | None:
@@ -105,26 +85,23 @@ async def session(client: Client, session_id: str) -> Session:
 
 
 async def messages(client: Client, session_id: str) -> AsyncIterator[Message]:
-    """All messages, the oldest first, in pages. Up to 0.19 there is one page, of all."""
+    """All messages, the oldest first. Up to 0.19 there is one page, of all."""
     async with using(client, SESSION_MESSAGES):
-        seen: set[int | str] = set()
-        offset = 0
-        while True:
-            query: dict[str, str | int] = {"limit": MESSAGES_PAGE, "offset": offset}
-            page, paged = await _messages(client, session_id, {**query, "order": "oldest"})
-            new = [one for one in page if one.id is None or one.id not in seen]
-            seen.update(one.id for one in new if one.id is not None)
-            for message in new:
-                yield message
-            if not paged or not new or len(page) < MESSAGES_PAGE:
-                return
-            offset += len(page)
+        async for page in pages(
+            client,
+            SESSION_MESSAGES.path,
+            size=MESSAGES_PAGE,
+            values={"session_id": session_id},
+            query={"order": "oldest"},
+        ):
+            for row in page.rows:
+                yield parse(Message, row, page.answer)
 
 
 async def last_messages(client: Client, session_id: str, count: int) -> list[Message]:
     """The last `count` messages, the oldest of them first."""
     async with using(client, SESSION_MESSAGES):
-        pages: list[list[Message]] = []
+        windows: list[list[Message]] = []
         missing = count
         while missing > 0:
             limit = min(missing, MESSAGES_PAGE)
@@ -132,11 +109,11 @@ async def last_messages(client: Client, session_id: str, count: int) -> list[Mes
             page, paged = await _messages(client, session_id, {**query, "order": "latest"})
             if not paged:
                 return page[-count:]
-            pages.append(page)
+            windows.append(page)
             missing -= len(page)
             if len(page) < limit:
                 break
-        return [message for page in reversed(pages) for message in page]
+        return [message for page in reversed(windows) for message in page]
 
 
 async def _messages(

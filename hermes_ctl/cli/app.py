@@ -69,6 +69,9 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("Inspect", "sessions", "sessions:app", "The conversations that a node keeps."),
     Entry("Inspect", "jobs", "jobs:app", "What a node's agent does on a schedule."),
     Entry(
+        "Inspect", "api", "api:command", "Ask any route, with the node's key and profile prefix."
+    ),
+    Entry(
         "Gate and lab",
         "gate",
         "gate:command",

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -13,7 +14,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from hermes_ctl.errors import ClosedPipe, Undetermined
-from hermes_ctl.secrets import redact, redact_values
+from hermes_ctl.secrets import redact, redact_values, without_known
 from hermes_ctl.text import one_line, visible
 
 if TYPE_CHECKING:
@@ -156,6 +157,19 @@ class Screen:
         try:
             self.stdout.write(text)
             self.stdout.flush()
+        except BrokenPipeError as error:
+            raise ClosedPipe from error
+        except OSError as error:
+            raise Undetermined(f"the output cannot be written: {error.strerror}") from error
+
+    def pass_through(self, body: bytes) -> None:
+        """`body` byte for byte to standard output, for a program: only known keys are masked."""
+        with suppress(UnicodeDecodeError):
+            body = without_known(body.decode("utf-8")).encode("utf-8")
+        try:
+            self.stdout.flush()
+            self.stdout.buffer.write(body)
+            self.stdout.buffer.flush()
         except BrokenPipeError as error:
             raise ClosedPipe from error
         except OSError as error:
