@@ -39,8 +39,7 @@ class Sessions:
         if run.body.get("provider") not in (None, "custom") and not run.faults.ignore_model:
             return
         title = f"Stub title #{len(self.rows)}" + (HOSTILE if run.faults.hostile else "")
-        row = {**_row(run.session_id, run.model, title), "estimated_cost_usd": 0.0}
-        self.rows.setdefault(run.session_id, row)
+        self.rows.setdefault(run.session_id, _row(run.session_id, run.model, title))
         self.runs.setdefault(run.session_id, []).append(run)
 
     def list(self, request: Request) -> Reply:
@@ -66,7 +65,7 @@ class Sessions:
         row = self.rows.get(request.values["session_id"])
         if row is None:
             return not_found("session", request.values["session_id"])
-        return json_reply({"object": "hermes.session", "session": row})
+        return json_reply({"object": "hermes.session", "session": self._grown(row)})
 
     def update(self, request: Request) -> Reply:
         row = self.rows.get(request.values["session_id"])
@@ -93,8 +92,8 @@ class Sessions:
         for run in self.runs.get(session_id, []):
             told.append(_message(session_id, len(told) + 1, "user", run.body["input"]))
             if run.output:
-                told.append(_message(session_id, len(told) + 1, "assistant", run.output))
-        return json_reply({"object": "list", "session_id": session_id, "data": told})
+                told.append(_message(session_id, len(told) + 1, "assistant", run.output, "stop"))
+        return json_reply(_window(session_id, told, request.query))
 
     def not_scripted(self, request: Request) -> Reply:
         """A route that is there, and that the stand-in does nothing for but know its sessions."""
@@ -105,7 +104,28 @@ class Sessions:
     def _extended(self, row: dict[str, Any]) -> dict[str, Any]:
         runs = self.runs.get(row["id"], [])
         preview = str(runs[0].body["input"])[:60] if runs else ""
-        return {**row, "last_active": row["started_at"], "preview": preview}
+        return {**self._grown(row), "last_active": row["started_at"], "preview": preview}
+
+    def _grown(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row with what its runs have spent until now."""
+        spent = [run.usage for run in self.runs.get(row["id"], []) if run.usage]
+        if not spent:
+            return row
+        tokens = {name: sum(usage[name] for usage in spent) for name in spent[0] if name in row}
+        counts = {"message_count": 2 * len(spent), "api_call_count": len(spent)}
+        return {**row, **tokens, **counts, "estimated_cost_usd": 0.0}
+
+
+def _window(session_id: str, told: list[dict[str, Any]], query: dict[str, str]) -> dict[str, Any]:
+    """A page of messages in ascending order: without a limit the latest 500, else the oldest first."""
+    order = query.get("order", "oldest" if "limit" in query else "latest")
+    limit = min(int(query.get("limit", 500)), 500)
+    offset = int(query.get("offset", 0))
+    end = max(0, len(told) - offset)
+    latest = order == "latest"
+    page = told[max(0, end - limit) : end] if latest else told[offset : offset + limit]
+    pagination = {"limit": limit, "offset": offset, "order": order, "returned": len(page)}
+    return {"object": "list", "session_id": session_id, "data": page, "pagination": pagination}
 
 
 def _row(session_id: str, model: str | None, title: str | None) -> dict[str, Any]:
@@ -133,9 +153,11 @@ def _row(session_id: str, model: str | None, title: str | None) -> dict[str, Any
     }
 
 
-def _message(session_id: str, number: int, role: str, content: Any) -> dict[str, Any]:
+def _message(
+    session_id: str, number: int, role: str, content: Any, finish_reason: str | None = None
+) -> dict[str, Any]:
     empty = ("tool_call_id", "tool_calls", "tool_name")
-    more_empty = ("token_count", "finish_reason", "reasoning", "reasoning_content")
+    more_empty = ("reasoning", "reasoning_content")
     return {
         "id": number,
         "session_id": session_id,
@@ -143,5 +165,7 @@ def _message(session_id: str, number: int, role: str, content: Any) -> dict[str,
         "content": content,
         **dict.fromkeys(empty),
         "timestamp": time.time(),
+        "token_count": None,
+        "finish_reason": finish_reason,
         **dict.fromkeys(more_empty),
     }
