@@ -206,16 +206,27 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def events(
-        self, run_id: str, *, last_event_id: str | None = None, silence: float = STREAM_SILENCE
+        self,
+        run_id: str,
+        *,
+        last_event_id: str | None = None,
+        silence: float = STREAM_SILENCE,
+        timeout: float | None = None,
     ) -> AsyncIterator[EventStream]:
-        """The run's event stream, closed on every way out of the block.
+        """The run's event stream, closed on every way out of the block. `timeout` is for its head:
+        a node stands still for seconds when it starts the first run of its life.
 
         Hermes up to 0.20.4 has one reader for each stream, and leaving destroys it
         (wire.md, 0.1): open it once, and poll beside it.
         """
         headers = {"Last-Event-ID": last_event_id} if last_event_id else None
         async with self.stream(
-            "GET", RUN + "/events", values={"run_id": run_id}, headers=headers, silence=silence
+            "GET",
+            RUN + "/events",
+            values={"run_id": run_id},
+            headers=headers,
+            silence=silence,
+            timeout=timeout,
         ) as stream:
             yield stream
 
@@ -229,11 +240,18 @@ class Client:
         json: Any = None,
         headers: Mapping[str, str] | None = None,
         silence: float = STREAM_SILENCE,
+        timeout: float | None = None,
     ) -> AsyncIterator[EventStream]:
         """Any route that answers with Server-Sent Events. Raises what the status means where it
         answers otherwise, `MalformedAnswer` or `NotHermes` for a 200 of another content type."""
         async with self.exchange(
-            method, route, values=values, json=json, headers=headers, silence=silence
+            method,
+            route,
+            values=values,
+            json=json,
+            headers=headers,
+            silence=silence,
+            timeout=timeout,
         ) as (stream, answer):
             if stream is None:
                 raise not_a_stream(self.judge(answer))

@@ -77,7 +77,12 @@ def _escaped(match: re.Match[str]) -> str:
     found = match.group()
     if found.isprintable():
         return found
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in found)
+    return "".join(c if c.isprintable() else _escape(c) for c in found)
+
+
+def _escape(character: str) -> str:
+    escape = json.dumps(character)[1:-1]
+    return escape if escape != character else f"\\u{ord(character):04x}"
 
 
 def _plain(value: object) -> Any:
