@@ -34,7 +34,7 @@ class Entry(NamedTuple):
     help: str
 
 
-# The sections, in their order: Readiness, Runs, Inspect, Gate and lab, Configuration.
+# The sections, in their order: Readiness, Runs, Inspect, Monitoring, Gate and lab, Configuration.
 ENTRIES: tuple[Entry, ...] = (
     Entry(
         "Readiness",
@@ -49,6 +49,43 @@ ENTRIES: tuple[Entry, ...] = (
         "Explain what a step proves, how it can fail and how to mend it.",
     ),
     Entry("Readiness", "checklist", "checklist:app", "List, show and validate checklists."),
+    Entry(
+        "Runs",
+        "run",
+        "run:command",
+        "Put work on a node: submit a run, and with --follow see it through.",
+    ),
+    Entry(
+        "Runs",
+        "tail",
+        "follow:tail",
+        "Follow a run to its end; the exit code is the run's. Ctrl-C only detaches.",
+    ),
+    Entry(
+        "Runs",
+        "wait",
+        "follow:wait",
+        "Wait until runs have ended. Exit with 0 if all succeeded, with --any if the first did.",
+    ),
+    Entry("Runs", "status", "follow:status", "Show a run's state and what it came to."),
+    Entry("Runs", "stop", "control:stop", "Stop a run, and wait until it has ended."),
+    Entry("Runs", "steer", "control:steer", "Say something to a run while it works."),
+    Entry("Runs", "approve", "control:approve", "Allow what a run waits for."),
+    Entry(
+        "Runs", "deny", "control:deny", "Refuse what a run waits for. The run goes on without it."
+    ),
+    Entry(
+        "Runs",
+        "runs",
+        "journal:runs",
+        "List the runs that were started or followed here, with their state now.",
+    ),
+    Entry(
+        "Runs",
+        "approvals",
+        "journal:approvals",
+        "List the runs known here that wait for a human, on all nodes: command, reason, since when.",
+    ),
     Entry(
         "Inspect", "health", "node:health", "Show a node's health; exit with 1 unless it says ok."
     ),
@@ -70,6 +107,12 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("Inspect", "jobs", "jobs:app", "What a node's agent does on a schedule."),
     Entry(
         "Inspect", "api", "api:command", "Ask any route, with the node's key and profile prefix."
+    ),
+    Entry(
+        "Monitoring",
+        "exporter",
+        "exporter:command",
+        "Watch nodes, and tell Prometheus how they are: readiness, steps, latency, runs.",
     ),
     Entry(
         "Gate and lab",

@@ -48,6 +48,12 @@ class OpenApprovals:
         for key in list(self._open)[: max(1, answer.resolved)]:
             del self._open[key]
 
+    def answered(self, approval: Approval) -> None:
+        """This one was answered from here: it is not to be asked about again."""
+        for key, one in list(self._open.items()):
+            if one is approval:
+                del self._open[key]
+
     def tool_ended(self) -> None:
         """A tool of the run itself has ended: it is not waiting any more, whoever answered."""
         self._open.clear()
@@ -68,5 +74,6 @@ class OpenApprovals:
         patience = _UNSEEN if streaming else 0.0
         if self._open or now - self._waiting_since < patience:
             return None
-        self.requested(Approval())
-        return ApprovalRequested(None, Approval())
+        unseen = Approval()
+        self.requested(unseen)
+        return ApprovalRequested(None, unseen)

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from hermes_ctl import clock
 from hermes_ctl.api.models import TERMINAL_STATES, Run, Usage
+from hermes_ctl.discovery import user_home
 from hermes_ctl.runs.happenings import Approval
 from hermes_ctl.runs.result import Result, Verdict
 from hermes_ctl.runs.store import Store
@@ -95,7 +96,7 @@ def journal_path(environment: Mapping[str, str]) -> Path:
     """`$XDG_STATE_HOME/hermesctl/journal.sqlite3`, by default below `~/.local/state`."""
     base = environment.get("XDG_STATE_HOME", "")
     if not base.startswith("/"):
-        base = str(Path(environment.get("HOME") or Path.home()) / ".local" / "state")
+        base = str(user_home(environment) / ".local" / "state")
     return Path(base) / "hermesctl" / "journal.sqlite3"
 
 

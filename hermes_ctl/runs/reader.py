@@ -86,7 +86,10 @@ class Reader:
         """Why the stream ended, and whether it is useless to open it again."""
         try:
             async with self._client.events(
-                self._run_id, last_event_id=self._last_id or None, silence=self._silence
+                self._run_id,
+                last_event_id=self._last_id or None,
+                silence=self._silence,
+                timeout=self._silence,
             ) as stream:
                 if self._lost is not None:
                     await self._put(StreamResumed(self._lost))

@@ -8,8 +8,10 @@ field-notes 20).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
+import signal
 import time
 import unicodedata
 import uuid
@@ -24,6 +26,7 @@ from hermes_ctl.errors import (
     AtCapacity,
     AuthenticationFailed,
     HermesctlError,
+    Interrupted,
     Redirected,
     ServerFailure,
     SubmissionUncertain,
@@ -41,6 +44,10 @@ BODY_LIMIT: Final = 10_000_000
 SESSION_KEY_LIMIT: Final = 256
 SUBMISSIONS: Final = 3
 """Submissions in all to a node at capacity."""
+
+PATIENCE: Final = 60.0
+"""Seconds that a submission is given where nobody said otherwise: a gateway that has just started
+stands still for its first run, and an answer that is lost cannot be asked for again."""
 
 _LONGEST_WAIT: Final = 60.0
 _FIRST_WAIT: Final = 1.0
@@ -60,10 +67,12 @@ class Accepted:
 @dataclass(frozen=True, slots=True)
 class SubmitSettings:
     """`submissions` is how often a node at capacity is asked in all; `deadline` a monotonic time
-    beyond which no wait begins; `key_file` and `context` are for the journal."""
+    beyond which no wait begins; `timeout` bounds one submission, None leaves it to the node's
+    own; `key_file` and `context` are for the journal."""
 
     submissions: int = SUBMISSIONS
     deadline: float | None = None
+    timeout: float | None = None
     context: str | None = None
     key_file: str | None = None
 
@@ -105,6 +114,11 @@ class Submitter:
         self._journal = journal
         self._settings = settings
         self._tell = tell
+        self._given_up = asyncio.Event()
+
+    def give_up(self) -> None:
+        """Submit no more: a wait ends at once. A submission that is under way is seen to its end."""
+        self._given_up.set()
 
     async def submit(self, request: RunRequest, *, session_key: str | None = None) -> Accepted:
         """Submit `request` once, in the end.
@@ -130,6 +144,9 @@ class Submitter:
                 self._journal.forget(number)
                 raise
             raise self._uncertain(attempt, error) from error
+        except Interrupted:
+            self._journal.forget(number)
+            raise
         except asyncio.CancelledError:
             self._journal.uncertain(number, "interrupted before the node answered")
             raise
@@ -179,7 +196,8 @@ class Submitter:
                     f"the node is at capacity{_limit(error)}; trying again in "
                     f"{format_duration(wait)} ({count + 1} of {self._settings.submissions})"
                 )
-                await asyncio.sleep(wait)
+                if await self._was_given_up(wait):
+                    raise Interrupted(signal.SIGINT, "interrupted; the node took no run") from error
         raise AssertionError("no submission was allowed")
 
     async def _once(self, attempt: _Attempt) -> RunAccepted:
@@ -191,6 +209,7 @@ class Submitter:
                     attempt.request,
                     session_key=attempt.session_key,
                     idempotency_key=attempt.idempotency_key,
+                    timeout=self._settings.timeout,
                 )
             except Redirected:
                 raise
@@ -206,8 +225,16 @@ class Submitter:
                     f"the answer was lost ({one_line(error.message)}); asking again with the same "
                     "idempotency key, which cannot start a second run"
                 )
-                await asyncio.sleep(wait)
+                if await self._was_given_up(wait):
+                    raise
         raise AssertionError("no request was allowed")
+
+    async def _was_given_up(self, within: float) -> bool:
+        """Wait so many seconds, or until nothing more is to be submitted."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._given_up.wait()
+        return self._given_up.is_set()
 
     def _has_time(self, wait: float) -> bool:
         deadline = self._settings.deadline

@@ -146,20 +146,26 @@ async def _live(client: Client, journal: Journal, entry: Entry) -> Live:
         journal.ended(entry.number, judge(run))
         return Live(_again(journal, entry), run.status)
     journal.saw(entry.number, run)
-    return Live(_again(journal, entry), run.status, waiting=_waiting(journal, entry, run))
+    return Live(_again(journal, entry), run.status, waiting=waiting_of(journal, entry, run))
 
 
-def _waiting(journal: Journal, entry: Entry, run: Run) -> tuple[Waiting, ...]:
-    asked = {one.approval.request_id: one for one in journal.pending(entry.number)}
+def waiting_of(journal: Journal, entry: Entry | None, run: Run) -> tuple[Waiting, ...]:
+    """The approvals that a run waits for: what its status tells (0.22), else what was seen here."""
+    seen = (
+        [Waiting(one.approval, one.asked_at) for one in journal.pending(entry.number)]
+        if entry
+        else []
+    )
     if run.approval is not None:
         current = approval_of(run.approval)
-        if current.request_id not in asked:
-            journal.asked(entry.number, current)
-            asked = {one.approval.request_id: one for one in journal.pending(entry.number)}
-    elif run.status != "waiting_for_approval":
+        if all(one.approval.request_id != current.request_id for one in seen):
+            if entry is not None:
+                journal.asked(entry.number, current)
+            seen.append(Waiting(current, clock.now()))
+        return tuple(seen)
+    if run.status != "waiting_for_approval":
         return ()
-    waiting = [Waiting(one.approval, one.asked_at) for one in asked.values()]
-    return tuple(waiting or [Waiting(Approval(), entry.seen_at)])
+    return tuple(seen) or (Waiting(Approval(), entry.seen_at if entry else clock.now()),)
 
 
 async def _forgotten(client: Client, journal: Journal, entry: Entry, run_id: str) -> Live:

@@ -1,0 +1,203 @@
+"""Answers to the approvals of a run that is being followed: by rule, or asked at the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from hermes_ctl.cli.run_options import Rule
+from hermes_ctl.errors import HermesctlError, Pending, Refused, UsageError
+from hermes_ctl.render.console import cell
+from hermes_ctl.runs.control import send_answer
+from hermes_ctl.runs.happenings import (
+    Approval,
+    ApprovalRequested,
+    ApprovalResponded,
+    Ended,
+    Happening,
+    ToolCompleted,
+)
+
+if TYPE_CHECKING:
+    from hermes_ctl.api.client import Client
+    from hermes_ctl.render.events import TextRunView
+    from hermes_ctl.runs.follow import Follower
+
+_LONGEST_LINE = 4096
+
+
+class Approver:
+    """Deals with approvals by `rule`; None only shows them and leaves them to others.
+
+    With `fail`, and where the rule's choice is not offered, it raises `Pending` with the command
+    that answers the request.
+    """
+
+    def __init__(
+        self, client: Client, follower: Follower, rule: Rule | None, view: TextRunView | None
+    ) -> None:
+        self._client = client
+        self._follower = follower
+        self._rule = rule
+        self._question = Question(view) if view is not None else None
+        self._asking: asyncio.Task[None] | None = None
+        self._asked: Approval | None = None
+
+    async def react(self, happening: Happening) -> None:
+        """Takes every happening."""
+        if isinstance(happening, ApprovalRequested):
+            await self._requested(happening.approval)
+        elif isinstance(happening, (ApprovalResponded, ToolCompleted, Ended)):
+            self._forget_answered(ended=isinstance(happening, Ended))
+
+    def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
+
+    async def _requested(self, approval: Approval) -> None:
+        if self._rule is None:
+            return
+        if self._rule == "ask":
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.create_task(self._ask())
+            return
+        if self._rule == "fail" or self._rule not in approval.choices:
+            raise self._pending(approval)
+        await self._send(self._rule, approval)
+
+    def _pending(self, approval: Approval) -> Pending:
+        run_id = self._follower.run_id
+        command = "a command that is not known here"
+        if approval.command is not None:
+            command = cell(approval.command, 300)
+            command += f" ({cell(approval.description, 100)})" if approval.description else ""
+        rule = "" if self._rule == "fail" else f", and offers no {self._rule!r}"
+        return Pending(
+            f"{run_id} waits for an approval: {command}{rule}",
+            hint=f"hermesctl approve {run_id} --once    or: hermesctl deny {run_id}",
+        )
+
+    async def _send(self, choice: str, approval: Approval) -> None:
+        self._follower.approvals.answered(approval)
+        try:
+            await send_answer(self._client, self._follower.run_id, choice, approval)
+        except Refused as error:
+            self._say(f"the answer came too late: {error.message}")
+
+    # At the terminal
+
+    async def _ask(self) -> None:
+        """Ask about what is open, the oldest first: without a request id the node takes that."""
+        assert self._question is not None
+        while waiting := self._follower.approvals.all():
+            self._asked = waiting[0]
+            choice = await self._question.ask(self._asked)
+            if choice is None:
+                self._say(
+                    f"not answered; from elsewhere: hermesctl approve {self._follower.run_id}"
+                )
+                return
+            try:
+                await self._send(choice, self._asked)
+            except HermesctlError as error:
+                self._say(f"the answer could not be delivered: {error.message}")
+                return
+
+    def _forget_answered(self, *, ended: bool) -> None:
+        """Take a question back that somebody else answered, or that timed out on the node."""
+        if self._asking is None or self._asking.done():
+            return
+        if ended or self._asked not in self._follower.approvals.all():
+            self._asking.cancel()
+            self._asking = None
+            self._say("\nno answer is needed any more")
+
+    def _say(self, text: str) -> None:
+        if self._question is not None:
+            self._question.say(text)
+
+
+class Question:
+    """Asks for a choice at the terminal, without standing in the way of what goes on."""
+
+    def __init__(self, view: TextRunView) -> None:
+        self._view = view
+        self._screen = view.screen
+
+    async def ask(self, approval: Approval) -> str | None:
+        """One of the approval's choices; None where nobody wants to answer. `always` is asked twice:
+        it writes a rule on the node that holds for ever (wire.md, 0.17)."""
+        self._view.pause()
+        _forget_typed_ahead()
+        words = ", ".join(approval.choices[:-1]) + f" or {approval.choices[-1]}"
+        while True:
+            line = await self._line(f"{words}? ")
+            if line is None:
+                return None
+            choice = _meant(line, approval.choices)
+            if choice == "always":
+                sure = await self._line(
+                    "always allows all commands of this kind on the node, from now on. "
+                    "Type always once more: "
+                )
+                choice = "always" if (sure or "").strip().lower() == "always" else None
+            if choice is not None:
+                return choice
+
+    def say(self, text: str) -> None:
+        self._view.pause()
+        self._screen.note(text)
+
+    async def _line(self, prompt: str) -> str | None:
+        self._screen.stderr.write(f"               {prompt} ")
+        self._screen.stderr.flush()
+        return await _read_line()
+
+
+def _meant(line: str, choices: tuple[str, ...]) -> str | None:
+    """The choice that a word or its beginning means, None for any other."""
+    word = line.strip().lower()
+    found = [choice for choice in choices if word and choice.startswith(word)]
+    return found[0] if len(found) == 1 else None
+
+
+async def _read_line() -> str | None:
+    """A line from the terminal, None at its end. It can be cancelled."""
+    loop = asyncio.get_running_loop()
+    descriptor = sys.stdin.fileno()
+    ready: asyncio.Future[None] = loop.create_future()
+
+    def readable() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(descriptor, readable)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(descriptor)
+    line = os.read(descriptor, _LONGEST_LINE)
+    return line.decode("utf-8", "replace") if line else None
+
+
+def _forget_typed_ahead() -> None:
+    """Drop what was typed before the question could be read: it was not meant for it."""
+    import termios
+
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+def rule_for(typed: Rule | None, *, can_ask: bool, otherwise: Rule | None) -> Rule | None:
+    """The rule that was typed, else to ask where that can be, else `otherwise`.
+
+    Raises `UsageError` where nobody can be asked.
+    """
+    if typed == "ask" and not can_ask:
+        raise UsageError(
+            "--on-approval ask needs a terminal and -o text",
+            hint="--on-approval deny, once, session or fail",
+        )
+    return typed or ("ask" if can_ask else otherwise)
