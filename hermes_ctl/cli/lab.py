@@ -82,7 +82,7 @@ def up(
     approvals: Approvals = "manual",
     port: Port = None,
 ) -> None:
-    """Bring a Hermes up and leave it running until `lab down`."""
+    """Bring a Hermes up, to stay until `lab down`."""
     from hermes_ctl.lab.gateway import start
     from hermes_ctl.lab.releases import REVIEWED
 
@@ -119,7 +119,7 @@ def down(
     name: Name = None,
     all: Annotated[bool, typer.Option("--all", help="End every lab of yours.")] = False,
 ) -> None:
-    """End a lab and all that runs in it, and remove its files."""
+    """End a lab and remove all of it."""
     from hermes_ctl.lab.gateway import every_lab
 
     if name and all:
@@ -140,7 +140,7 @@ def down(
 
 @app.command("status")
 def status(view: ListView) -> None:
-    """List the labs of this user, those of running checks and tests included."""
+    """List your labs, those of running checks included."""
     from hermes_ctl.lab.gateway import every_lab
 
     view.rows(_TABLE, every_lab(config.environment()))
@@ -155,7 +155,11 @@ def exec_(
     name: Name = None,
     profile: ProfileName = None,
 ) -> None:
-    """Run a command with the lab's address, key, home and hermes in its environment."""
+    """Run a command on a lab, with its address and key.
+
+    The command gets HERMES_GATEWAY_URL, HERMES_GATEWAY_KEY and HERMES_HOME of the lab, and finds
+    its `hermes` first on PATH. The exit code is the command's.
+    """
     environment = config.environment()
     lab = running_lab(name or "", environment)
     view.screen.detail(f"with HERMES_GATEWAY_URL={lab.profile_node(profile).url}")

@@ -103,7 +103,7 @@ def test_interrupted_installation_is_made_anew(environment: dict[str, str], whee
 
 
 def test_what_cannot_be_installed_leaves_nothing(environment: dict[str, str]) -> None:
-    with pytest.raises(LabFailure, match="no release my-hermes==2.0 was found"):
+    with pytest.raises(LabFailure, match=r"no release my-hermes==2\.0 was found"):
         install("my-hermes==2.0", environment)
     assert list((lab_folder(environment) / "releases").glob("*/")) == []
 
