@@ -1,4 +1,4 @@
-"""Prometheus text, for the textfile collector of the node exporter."""
+"""A report as Prometheus metrics: text for the textfile collector, or a registry for the exporter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from prometheus_client.exposition import generate_latest
 
 from hermes_ctl.checks.drift.difference import Level
 from hermes_ctl.checks.gate import GateReport
-from hermes_ctl.checks.model import Status
+from hermes_ctl.checks.model import Status, Verdict
 from hermes_ctl.report.forms import AnyReport
 from hermes_ctl.report.words import NamedReport, checks_of, clean
 
@@ -15,15 +15,20 @@ _NODE = ("node", "side", "checklist")
 
 
 def text(report: AnyReport) -> str:
+    """The metrics of `report` in Prometheus' text format."""
+    return generate_latest(registry(report)).decode("utf-8")
+
+
+def registry(report: AnyReport) -> CollectorRegistry:
     """Gauges: the exit code and time of each check, one series for each step, and what it cost."""
-    registry = CollectorRegistry()
+    made = CollectorRegistry()
     checks = checks_of(report)
-    _whole(registry, report)
-    _steps(registry, checks)
-    _measured(registry, checks)
+    _whole(made, report)
+    _steps(made, checks)
+    _measured(made, checks)
     if isinstance(report, GateReport):
-        _differences(registry, report)
-    return generate_latest(registry).decode("utf-8")
+        _differences(made, report)
+    return made
 
 
 def _labels(one: NamedReport) -> tuple[str, str, str]:
@@ -43,6 +48,12 @@ def _whole(registry: CollectorRegistry, report: AnyReport) -> None:
 
 def _steps(registry: CollectorRegistry, checks: list[NamedReport]) -> None:
     ready = Gauge("hermesctl_node_ready", "1 when the node is ready", _NODE, registry=registry)
+    verdict = Gauge(
+        "hermesctl_node_verdict",
+        "1 for the verdict that the node has, 0 for the others",
+        (*_NODE, "verdict"),
+        registry=registry,
+    )
     info = Gauge(
         "hermesctl_node_info", "The node's Hermes", (*_NODE, "version", "url"), registry=registry
     )
@@ -61,6 +72,8 @@ def _steps(registry: CollectorRegistry, checks: list[NamedReport]) -> None:
     for one in checks:
         labels = _labels(one)
         ready.labels(*labels).set(int(one.report.exit_code == 0))
+        for word in Verdict:
+            verdict.labels(*labels, word.value).set(int(one.report.verdict is word))
         version = clean(one.report.node.hermes_version) or "unknown"
         info.labels(*labels, version, clean(one.report.node.url)).set(1)
         for step in one.report.steps:

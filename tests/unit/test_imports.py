@@ -19,7 +19,7 @@ RANKS = {
     **dict.fromkeys(("config", "contexts", "discovery"), 1),
     "api": 2,
     **dict.fromkeys(("runs", "checks", "lab"), 3),
-    **dict.fromkeys(("report", "render"), 4),
+    **dict.fromkeys(("report", "render", "monitor", "top"), 4),
     "cli": 5,
     **dict.fromkeys(("main", "__main__"), 6),
 }
@@ -29,7 +29,9 @@ APART = {"runs", "checks", "lab"}
 OWNERS = {
     "httpx": {"api"},
     "httpx_sse": {"api"},
-    "rich": {"render"},
+    "rich": {"render", "top"},
+    "textual": {"top"},
+    "prometheus_client": {"report", "monitor"},
     "typer": {"cli"},
     "click": set[str](),
 }
