@@ -53,38 +53,36 @@ ENTRIES: tuple[Entry, ...] = (
         "Runs",
         "run",
         "run:command",
-        "Put work on a node: submit a run, and with --follow see it through.",
+        "Put work on a node: submit a run, with --follow see it through.",
     ),
     Entry(
         "Runs",
         "tail",
         "follow:tail",
-        "Follow a run to its end; the exit code is the run's. Ctrl-C only detaches.",
+        "Follow a run to its end; the exit code is the run's.",
     ),
     Entry(
         "Runs",
         "wait",
         "follow:wait",
-        "Wait until runs have ended. Exit with 0 if all succeeded, with --any if the first did.",
+        "Wait until runs have ended; exit with 0 if all succeeded.",
     ),
     Entry("Runs", "status", "follow:status", "Show a run's state and what it came to."),
     Entry("Runs", "stop", "control:stop", "Stop a run, and wait until it has ended."),
     Entry("Runs", "steer", "control:steer", "Say something to a run while it works."),
     Entry("Runs", "approve", "control:approve", "Allow what a run waits for."),
-    Entry(
-        "Runs", "deny", "control:deny", "Refuse what a run waits for. The run goes on without it."
-    ),
+    Entry("Runs", "deny", "control:deny", "Refuse what a run waits for."),
     Entry(
         "Runs",
         "runs",
         "journal:runs",
-        "List the runs that were started or followed here, with their state now.",
+        "List this machine's runs, with their state now.",
     ),
     Entry(
         "Runs",
         "approvals",
         "journal:approvals",
-        "List the runs known here that wait for a human, on all nodes: command, reason, since when.",
+        "List the runs known here that wait for a human.",
     ),
     Entry(
         "Inspect", "health", "node:health", "Show a node's health; exit with 1 unless it says ok."

@@ -151,7 +151,9 @@ def deny(
     node: NodeOptions,
     view: DocumentView,
 ) -> int:
-    """Refuse what a run waits for. The run goes on without it.
+    """Refuse what a run waits for.
+
+    The run goes on without it.
 
     Examples:
 

@@ -42,9 +42,9 @@ def tail(
     node: NodeOptions,
     view: StreamView,
 ) -> int:
-    """Follow a run to its end; the exit code is the run's. Ctrl-C only detaches.
+    """Follow a run to its end; the exit code is the run's.
 
-    By default the run's status is polled, which disturbs nobody. At --deadline the run goes on
+    Ctrl-C only detaches. By default the run's status is polled, which disturbs nobody. At --deadline the run goes on
     and the exit code is 8.
 
     Examples:
@@ -114,9 +114,9 @@ def wait(
     node: NodeOptions,
     view: ListView,
 ) -> int:
-    """Wait until runs have ended. Exit with 0 if all succeeded, with --any if the first did.
+    """Wait until runs have ended; exit with 0 if all succeeded.
 
-    A row is written for each run that ends. At --deadline the exit code is 8, and the runs go on.
+    With --any the first one counts. A row is written for each run that ends. At --deadline the exit code is 8, and the runs go on.
 
     Examples:
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MONTH = 30 * 86400.0
 
+
 def runs(
     state: Annotated[
         list[str] | None,
@@ -41,9 +42,9 @@ def runs(
     node: NodeOptions,
     view: ListView,
 ) -> int:
-    """List the runs that were started or followed here, with their state now.
+    """List this machine's runs, with their state now.
 
-    Each run that has not ended is asked for at its node, briefly; a `?` behind a state says that
+    These are the ones that were started or followed here. Each one that has not ended is asked for at its node, briefly; a `?` behind a state says that
     this failed, and -o wide why. With --url or --context only that node's runs are shown.
 
     Examples:
@@ -86,9 +87,9 @@ def approvals(
     node: NodeOptions,
     view: ListView,
 ) -> int:
-    """List the runs known here that wait for a human, on all nodes: command, reason, since when.
+    """List the runs known here that wait for a human.
 
-    Before 0.22 only the one who reads a run's events learns the command: it is known here if that
+    On all nodes, with the command, the reason, and since when. Before 0.22 only the one who reads a run's events learns the command: it is known here if that
     was a hermesctl of this machine.
 
     Examples:

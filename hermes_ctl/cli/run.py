@@ -81,7 +81,7 @@ def command(
     node: NodeOptions,
     view: StreamView,
 ) -> int:
-    """Put work on a node: submit a run, and with --follow see it through.
+    """Put work on a node: submit a run, with --follow see it through.
 
     Without --follow the run's id is printed and the run goes on by itself; `tail`, `wait` and
     `stop` find it again. With --follow the answer alone goes to standard output, the exit code is

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from hermes_ctl.api.client import Client
@@ -10,7 +11,9 @@ from hermes_ctl.api.models import TERMINAL_STATES
 from hermes_ctl.api.offers import not_offered
 from hermes_ctl.api.routes import RUN_STEER
 from hermes_ctl.errors import (
+    HermesctlError,
     Negative,
+    NotFound,
     NotOffered,
     Refused,
     RouteNotFound,
@@ -45,6 +48,20 @@ async def stop(client: Client, run_id: str) -> str:
     if answer.status in TERMINAL_STATES:
         raise _over(run_id, answer.status, client.node.url)
     return answer.status
+
+
+async def insist_on_stop(client: Client, run_id: str) -> AsyncIterator[str]:
+    """Ask the node to stop a run, three times where the request cannot be delivered; yields what
+    went wrong. A run that has ended already is none of it."""
+    for pause in (0.5, 2.0, 0.0):
+        try:
+            await client.stop_run(run_id)
+            return
+        except NotFound:
+            return  # it has ended: up to 0.20.4 that is a 404 (wire.md, 3)
+        except HermesctlError as error:
+            yield f"the stop could not be delivered: {error.message}"
+            await asyncio.sleep(pause)
 
 
 def _over(run_id: str, state: str, url: str | None) -> Refused:

@@ -33,6 +33,7 @@ from hermes_ctl.errors import (
     UsageError,
 )
 from hermes_ctl.runs.approvals import OpenApprovals
+from hermes_ctl.runs.control import insist_on_stop
 from hermes_ctl.runs.delegations import work_left
 from hermes_ctl.runs.happenings import (
     ApprovalRequested,
@@ -54,6 +55,7 @@ from hermes_ctl.runs.happenings import (
 from hermes_ctl.runs.poller import Polled, Poller, PollFailed
 from hermes_ctl.runs.reader import SILENCE, Reader, StreamOver, StreamResumed
 from hermes_ctl.runs.result import STATE_OF_EVENT, Result, judge, judge_event
+from hermes_ctl.runs.vigil import Vigil
 from hermes_ctl.text import one_line
 
 _QUEUE: Final = 32
@@ -122,12 +124,9 @@ class Follower:
         self._final: Run | None = None
         self._final_at = 0.0
         self._result: Result | None = None
-        self._unreachable: tuple[float, HermesctlError] | None = None
-        self._stopping = False
         self._said: set[str] = set()
         now = time.monotonic()
-        self._active_at = now
-        self._quiet_next = settings.quiet
+        self._vigil = Vigil(now, settings.quiet)
         self._deadline_at = None if settings.deadline is None else now + settings.deadline
         self._grace_at: float | None = None
         self._settle_at: float | None = None
@@ -162,8 +161,7 @@ class Follower:
 
     def request_stop(self, why: str) -> None:
         """Ask the node to stop the run, once, and go on following until it has settled."""
-        if not self._stopping:
-            self._stopping = True
+        if self._settle_at is None:
             self._settle_at = time.monotonic() + self._settings.settle
             self._start(self._stop(why))
 
@@ -173,16 +171,8 @@ class Follower:
 
     async def _stop(self, why: str) -> None:
         await self._queue.put(Notice("stop", f"{why}: asking the node to stop the run"))
-        for pause in (0.5, 2.0, 0.0):
-            try:
-                await self._client.stop_run(self.run_id)
-                break
-            except NotFound:
-                break  # it has ended already: up to 0.20.4 that is a 404 (wire.md, 3)
-            except HermesctlError as error:
-                said = f"the stop could not be delivered: {error.message}"
-                await self._queue.put(Notice("stop", said))
-                await asyncio.sleep(pause)
+        async for trouble in insist_on_stop(self._client, self.run_id):
+            await self._queue.put(Notice("stop", trouble))
         self._poller.hurry()
 
     # The state machine
@@ -192,7 +182,7 @@ class Follower:
             item = await self._next()
             if type(item) is Event:
                 happening = translate(item)
-                self._active_at = item.arrived
+                self._vigil.active_at = item.arrived
                 after = () if type(happening) is Delta else tuple(self._on_happening(happening))
                 yield happening
                 for more in after:
@@ -263,7 +253,7 @@ class Follower:
 
     def _settle(self, run: Run, now: float) -> None:
         """Accept the polled end, once the stream has told what it still had to tell."""
-        settled_at = max(self._active_at, self._final_at) + self._settings.grace
+        settled_at = max(self._vigil.active_at, self._final_at) + self._settings.grace
         if not self._streaming or self._closing is not None or now >= settled_at:
             self._result = judge(run)
         else:
@@ -315,24 +305,19 @@ class Follower:
         previous, self.last = self.last, run
         self._answered = True
         now = time.monotonic()
-        if self._unreachable is not None:
-            silent = format_duration(now - self._unreachable[0])
-            self._unreachable = None
-            yield Notice("reachable", f"the node answers again, after {silent}")
+        yield from _given(self._vigil.answered(now))
         if previous is None or previous.status != run.status:
             yield StateChanged(run, previous.status if previous else None)
         elif previous.last_event != run.last_event:
             yield Progress(run)
-        if previous is None or previous.updated_at != run.updated_at:
-            self._active_at = max(self._active_at, now) if not self._streaming else self._active_at
+        if not self._streaming and (previous is None or previous.updated_at != run.updated_at):
+            self._vigil.active_at = now
         if run.is_terminal:
             self._final, self._final_at = run, now
             yield from self._compare(run)
             return
-        request = self.approvals.from_status(run, now, streaming=self._streaming)
-        if request is not None:
-            yield request
-        yield from self._on_quiet(run, now)
+        yield from _given(self.approvals.from_status(run, now, streaming=self._streaming))
+        yield from _given(self._vigil.quiet(run.status, now))
         if self._closing is not None and now - self._closing_at > _TELLING:
             yield from self._once(
                 "contradiction",
@@ -346,26 +331,12 @@ class Follower:
                 f"the stream told {self._closing.name}, but the status is {run.status}: that counts",
             )
 
-    def _on_quiet(self, run: Run, now: float) -> Iterator[Happening]:
-        idle = now - self._active_at
-        if idle < self._settings.quiet:
-            self._quiet_next = self._settings.quiet
-        elif idle >= self._quiet_next and run.status != "waiting_for_approval":
-            self._quiet_next = 2 * idle
-            yield Notice(
-                "quiet",
-                f"no sign of work for {format_duration(idle)}; the run is {run.status}, it may wait "
-                "for something that no event tells",
-            )
-
     def _on_poll_failed(self, error: HermesctlError) -> Iterator[Happening]:
         now = time.monotonic()
         if self._is_final(error):
             raise error
-        if self._unreachable is None:
-            self._unreachable = (now, error)
-            yield Notice("unreachable", f"{one_line(error.message)}; still asking")
-        silent = now - self._unreachable[0]
+        yield from _given(self._vigil.failed(error, now))
+        silent = self._vigil.silent(now)
         if self._closing is not None and silent > _TELLING:
             self._result = judge_event(self._closing, self.run_id, self.last)
         elif silent > self._settings.patience:
@@ -421,3 +392,8 @@ class Follower:
             f"detached from {self.run_id}; it is {self._state()} and goes on",
             hint=f"hermesctl tail {self.run_id}",
         )
+
+
+def _given(happening: Happening | None) -> Iterator[Happening]:
+    if happening is not None:
+        yield happening

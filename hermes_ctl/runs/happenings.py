@@ -126,6 +126,13 @@ class Closing:
 
 
 @dataclass(slots=True)
+class Told:
+    """An event that says nothing a person has to see: only those who want every event get it."""
+
+    event: Event
+
+
+@dataclass(slots=True)
 class UnknownEvent:
     """An event that this hermesctl does not know: shown, never dropped (field-notes 19)."""
 
@@ -196,6 +203,7 @@ Happening = (
     | SubagentCompleted
     | Steered
     | Closing
+    | Told
     | UnknownEvent
     | BrokenEvent
     | StateChanged
