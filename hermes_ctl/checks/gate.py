@@ -56,7 +56,9 @@ class Waiver:
     expires: date | None = None
 
     def covers(self, finding: str) -> bool:
-        """A step may be named with or without `step:`."""
+        """A step may be named with or without `step:`; a `*` at the end covers whatever follows."""
+        if self.finding.endswith("*"):
+            return finding.startswith(self.finding[:-1])
         return self.finding in (finding, finding.removeprefix("step:"))
 
 

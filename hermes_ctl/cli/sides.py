@@ -25,7 +25,7 @@ SECOND_PROFILE = "second"
 
 ANY_RELEASE = ">=0"
 
-LAB_TIMEOUT = 30.0
+LAB_TIMEOUT = 60.0
 """Seconds for one answer of a lab, unless `--timeout` says otherwise: two gateways that start cold
 side by side on a small machine are slow, and that is not the release's fault."""
 

@@ -187,6 +187,17 @@ def test_the_body_of_an_error_is_less_grave() -> None:
     assert [one.level for one in found.values()] == [Level.RISKY]
 
 
+def test_a_field_of_a_resource_is_told_once_for_all_its_routes() -> None:
+    old = {"$": ["object"], "$.job": ["object"], "$.job.model": ["string"]}
+    new = {"$": ["object"], "$.job": ["object"]}
+    keys = ("GET /api/jobs/{job_id} 200", "POST /api/jobs 200")
+    found = changed(
+        {"shapes": {key: shape(old) for key in keys}}, {"shapes": {key: shape(new) for key in keys}}
+    )
+    assert list(found) == ["field:/api/jobs $.job.model"]
+    assert all(key in found["field:/api/jobs $.job.model"].where for key in keys)
+
+
 # Events, states, comments, headers
 
 

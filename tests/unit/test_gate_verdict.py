@@ -60,6 +60,7 @@ def test_a_waiver_that_nothing_needs_is_told() -> None:
 def test_a_waiver_does_not_cover_its_neighbours() -> None:
     assert gate(Waiver("route:GET /v1/skill", "near")).exit_code == 1
     assert gate(Waiver("route", "all")).exit_code == 1
+    assert gate(Waiver("route:*", "all routes")).exit_code == 0
 
 
 @pytest.mark.parametrize("name", ["stop", "step:stop"])

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from hermes_ctl.checks.drift import consumers
 from hermes_ctl.checks.drift.difference import Difference, Level, ordered
-from hermes_ctl.checks.drift.fields import field_changes
+from hermes_ctl.checks.drift.fields import FieldChange, field_changes
 from hermes_ctl.checks.drift.steps import step_changes
 from hermes_ctl.checks.drift.timings import timing_changes
 from hermes_ctl.checks.model import Contract, Report, Shape
@@ -45,6 +45,9 @@ GOOD_BEHAVIOUR: Mapping[str, frozenset[str]] = {
 }
 """What is better among the values that a behaviour was seen to have. Gained is compatible, lost is
 breaking, any other change is risky."""
+
+_LISTS = frozenset({"GET /api/sessions", "GET /api/jobs"})
+"""Lists of what people made: whether a value in there is null says nothing of the release."""
 
 _SHAPE_KEY = re.compile(r"(?P<route>[A-Z]+ \S+) (?P<status>\d+)(?: (?P<state>.+))?\Z")
 
@@ -203,31 +206,52 @@ def _statuses(seen: _Seen) -> str | None:
 
 def _fields(old: Contract, new: Contract) -> Iterator[Difference]:
     """Fields of the answers that both sides gave. What a body of an error holds is less grave."""
+    found: dict[str, list[tuple[str, FieldChange]]] = defaultdict(list)
     for key, shape in old.shapes.items():
-        other = new.shapes.get(key)
-        found = _SHAPE_KEY.match(key)
-        if other is None or found is None:
+        other, parts = new.shapes.get(key), _SHAPE_KEY.match(key)
+        if other is None or parts is None:
             continue
+        route = parts["route"]
         if shape.content_type != other.content_type:
-            yield _content_type(key, found["route"], shape, other)
+            yield _content_type(key, route, shape, other)
             continue
-        if found["state"] in ACTIVE_STATES:
-            steady = False
-        else:
-            steady = "{" not in found["route"] and found["route"] != "GET /api/sessions"
+        steady = parts["state"] not in ACTIVE_STATES and "{" not in route and route not in _LISTS
         for change in field_changes(shape.paths, other.paths, steady=steady):
             level = change.level
             if shape.status >= 400 and level is Level.BREAKING:
                 level = Level.RISKY
-            yield Difference(
-                id=f"field:{key} {change.path}",
-                level=level,
-                where=key,
-                summary=f"{change.path} {change.what} in {key}",
-                old=change.old,
-                new=change.new,
-                consumers=consumers.of_route(found["route"]),
-            )
+            group = f"{_resource(route)}{' refusal' if shape.status >= 400 else ''} {change.path}"
+            found[group].append((key, replace(change, level=level)))
+    for group, places in found.items():
+        yield _field(group, places)
+
+
+def _resource(route: str) -> str:
+    """What several routes tell of: `/api/jobs` for all that answer with a job."""
+    return "/".join(route.partition(" ")[2].split("/")[:3])
+
+
+def _field(group: str, places: list[tuple[str, FieldChange]]) -> Difference:
+    """One change of a resource's field, told once however many routes show it."""
+    _, change = min(places, key=lambda place: list(Level).index(place[1].level))
+    keys = [key for key, _ in places]
+    where = keys[0] if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more"
+    return Difference(
+        id=f"field:{group}",
+        level=change.level,
+        where=", ".join(keys),
+        summary=f"{change.path} {change.what} in {where}",
+        old=change.old,
+        new=change.new,
+        consumers=_all_consumers(_route(key) for key in keys),
+    )
+
+
+def _all_consumers(routes: Iterable[str]) -> list[str]:
+    found = {name for route in routes for name in consumers.of_route(route)}
+    return [
+        name for name in (consumers.BMAS, consumers.RELAY, consumers.HERMESCTL) if name in found
+    ]
 
 
 def _content_type(key: str, route: str, old: Shape, new: Shape) -> Difference:
@@ -267,7 +291,7 @@ def _headers(old: Contract, new: Contract) -> Iterator[Difference]:
                 summary=f"header {name} {words}",
                 old="sent" if table is lost else None,
                 new="sent" if table is gained else None,
-                consumers=sorted({c for key in keys for c in consumers.of_route(_route(key))}),
+                consumers=_all_consumers(_route(key) for key in keys),
             )
 
 
