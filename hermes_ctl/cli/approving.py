@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hermes_ctl.cli.run_options import Rule
 from hermes_ctl.errors import HermesctlError, Pending, Refused, UsageError
@@ -23,9 +23,19 @@ from hermes_ctl.runs.happenings import (
 if TYPE_CHECKING:
     from hermes_ctl.api.client import Client
     from hermes_ctl.render.events import TextRunView
-    from hermes_ctl.runs.follow import Follower
+    from hermes_ctl.runs.approvals import OpenApprovals
 
 _LONGEST_LINE = 4096
+
+
+class Asking(Protocol):
+    """What asks for approvals: a run that is followed, or a turn of a session."""
+
+    @property
+    def run_id(self) -> str: ...
+
+    @property
+    def approvals(self) -> OpenApprovals: ...
 
 
 class Approver:
@@ -36,10 +46,10 @@ class Approver:
     """
 
     def __init__(
-        self, client: Client, follower: Follower, rule: Rule | None, view: TextRunView | None
+        self, client: Client, asking: Asking, rule: Rule | None, view: TextRunView | None
     ) -> None:
         self._client = client
-        self._follower = follower
+        self._run = asking
         self._rule = rule
         self._question = Question(view) if view is not None else None
         self._asking: asyncio.Task[None] | None = None
@@ -69,7 +79,7 @@ class Approver:
         await self._send(self._rule, approval)
 
     def _pending(self, approval: Approval) -> Pending:
-        run_id = self._follower.run_id
+        run_id = self._run.run_id
         command = "a command that is not known here"
         if approval.command is not None:
             command = cell(approval.command, 300)
@@ -81,9 +91,9 @@ class Approver:
         )
 
     async def _send(self, choice: str, approval: Approval) -> None:
-        self._follower.approvals.answered(approval)
+        self._run.approvals.answered(approval)
         try:
-            await send_answer(self._client, self._follower.run_id, choice, approval)
+            await send_answer(self._client, self._run.run_id, choice, approval)
         except Refused as error:
             self._say(f"the answer came too late: {error.message}")
 
@@ -92,13 +102,11 @@ class Approver:
     async def _ask(self) -> None:
         """Ask about what is open, the oldest first: without a request id the node takes that."""
         assert self._question is not None
-        while waiting := self._follower.approvals.all():
+        while waiting := self._run.approvals.all():
             self._asked = waiting[0]
             choice = await self._question.ask(self._asked)
             if choice is None:
-                self._say(
-                    f"not answered; from elsewhere: hermesctl approve {self._follower.run_id}"
-                )
+                self._say(f"not answered; from elsewhere: hermesctl approve {self._run.run_id}")
                 return
             try:
                 await self._send(choice, self._asked)
@@ -110,7 +118,7 @@ class Approver:
         """Take a question back that somebody else answered, or that timed out on the node."""
         if self._asking is None or self._asking.done():
             return
-        if ended or self._asked not in self._follower.approvals.all():
+        if ended or self._asked not in self._run.approvals.all():
             self._asking.cancel()
             self._asking = None
             self._say("\nno answer is needed any more")

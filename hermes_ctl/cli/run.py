@@ -108,7 +108,7 @@ def command(
         instructions=_text_or_file(instructions),
         model=model,
         provider=provider,
-        model_options=_model_options(model_option or []),
+        model_options=model_options(model_option or []),
         session_id=session,
         previous_response_id=previous_response,
         conversation_history=_history(history),
@@ -187,7 +187,7 @@ def _decoded(data: bytes, what: str) -> str:
         ) from None
 
 
-def _model_options(pairs: list[str]) -> dict[str, Any] | None:
+def model_options(pairs: list[str]) -> dict[str, Any] | None:
     """`a.b=1` as {"a": {"b": 1}}: dots nest, values are JSON where they can be read as such."""
     options: dict[str, Any] = {}
     for pair in pairs:

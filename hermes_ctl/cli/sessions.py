@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hermes_ctl import clock
-from hermes_ctl.cli import conversation, suggestions
+from hermes_ctl.cli import chat, conversation, suggestions
 from hermes_ctl.cli.asking import ask, confirm
 from hermes_ctl.cli.grammar import group
 from hermes_ctl.cli.options import ListView, NodeOptions, ResourceView, Selection, View
@@ -130,6 +130,7 @@ def show_session(session: SessionId, *, node: NodeOptions, view: ResourceView) -
 
 
 app.command("messages")(conversation.messages)
+app.command("chat")(chat.chat)
 
 
 @app.command("create")

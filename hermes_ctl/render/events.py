@@ -56,15 +56,20 @@ class RunView(Protocol):
 
 class TextRunView:
     """For people. On a terminal the answer is streamed, with a line below that tells what goes on;
-    in a pipe it is written whole at the end, exactly as the status route gives it."""
+    in a pipe it is written whole at the end, exactly as the status route gives it. `more` is the
+    command that tells more of it afterwards, by default its status."""
 
-    def __init__(self, screen: Screen, *, show_reasoning: bool = False) -> None:
+    def __init__(
+        self, screen: Screen, *, show_reasoning: bool = False, more: str | None = None
+    ) -> None:
         self.screen = screen
+        self._more = more
         self._show_reasoning = show_reasoning
         self._streams = screen.is_terminal
         self._began = time.monotonic()
         self._state = "submitted"
         self._doing = ""
+        self._last_event = ""
         self._tool: ToolStarted | None = None
         self._safe = SafeText()
         self._segment = Segment()
@@ -89,7 +94,7 @@ class TextRunView:
         elif isinstance(happening, StateChanged):
             self._state_changed(happening)
         elif isinstance(happening, Progress):
-            self._doing = cell(happening.run.last_event or "", 40)
+            self._last_event = cell(happening.run.last_event or "", 40)
         elif isinstance(happening, Notice):
             self.say(self._mark("warned"), happening.kind, happening.text, style="yellow")
         elif isinstance(happening, ApprovalRequested):
@@ -305,7 +310,7 @@ class TextRunView:
             self._answer(result.output)
         else:
             self._to_column_zero()
-        write_end(self.screen, result, time.monotonic() - self._began)
+        write_end(self.screen, result, time.monotonic() - self._began, more=self._more)
 
     # The line that moves
 
@@ -336,13 +341,14 @@ class TextRunView:
         from rich.text import Text
 
         elapsed = format_duration(time.monotonic() - self._began)
-        parts = [part for part in (self._state, elapsed, self._doing) if part]
+        doing = self._doing or self._last_event
+        parts = [part for part in (self._state, elapsed, doing) if part]
         line = Text(f"  {self._mark('running')} " + "  ".join(parts), style="dim")
         line.truncate(self.screen.err.width - 1, overflow="ellipsis")
         return line
 
 
-def write_end(screen: Screen, result: Result, waited: float) -> None:
+def write_end(screen: Screen, result: Result, waited: float, *, more: str | None = None) -> None:
     """What a run came to, in one line on standard error, and what has to be known besides."""
     from rich.text import Text
 
@@ -363,7 +369,7 @@ def write_end(screen: Screen, result: Result, waited: float) -> None:
         line.append(f" · {cell(result.model, 60)}")
     if result.reason:
         line.append(f" · {cell(result.reason)}")
-    line.append(f" · hermesctl status {cell(result.run_id)}", style="dim")
+    line.append(f" · {cell(more or f'hermesctl status {result.run_id}')}", style="dim")
     screen.err.print(line, soft_wrap=True)
 
 
