@@ -36,6 +36,11 @@ class RunLedger:
         """Our own runs that are under way: not known to have ended, and not given up."""
         return frozenset(self._active - self._given_up)
 
+    @property
+    def unended(self) -> frozenset[str]:
+        """All our runs that are not known to have ended."""
+        return frozenset(self._active)
+
     async def submission(self, work: Coroutine[Any, Any, Result]) -> Result:
         """The result of `work`, which submits a run and enters it here. It goes on to its end even
         when the caller is cancelled meanwhile: a run whose id got lost could not be stopped."""

@@ -20,10 +20,17 @@ _POLL = 0.05
 """Seconds between polls after the stop: at 0.2 s `stopping` is missed (wire.md, 3)."""
 
 PATIENCE = 1.0
-"""Seconds without an event after which the status is asked whether there should have been one."""
+"""Seconds without an event after which the status is asked whether the node is there."""
 
-HELD_BACK_AFTER = 3.0
-"""Seconds that an event may take from the status route's knowing of it to us."""
+PROMPT = 0.5
+"""Seconds within which a node answers that nothing keeps from sending events either."""
+
+SILENT_FOR = 4.0
+"""Seconds without an event, and with prompt answers, after which the run is stopped all the same:
+its events are held back, or its model is slow."""
+
+HELD_BACK = 1.0
+"""Seconds that an event has to be late, by the node's own clock, to have been held back."""
 
 
 @dataclass(slots=True)
@@ -31,7 +38,7 @@ class StopTrial:
     """One long run that was stopped. Times are seconds after the stop was sent.
 
     `early` is how it ended before it could be stopped. `live`: its first event came while it ran;
-    False where the status route knew of one and the stream held it back. `answered` is the state in
+    False where it came with the end, though it had happened long before. `answered` is the state in
     the stop's answer. `slot_free` None: the node does not tell how many runs are active.
     """
 
@@ -66,7 +73,8 @@ async def stop_trial(subject: Subject, attempt: int) -> StopTrial:
         subject.watcher.read_stream(transcript, lambda _: streaming.set())
     )
     try:
-        trial.live = await _until_streaming(subject, trial, reading, streaming)
+        await _until_streaming(subject, trial, reading, streaming)
+        trial.live = True if streaming.is_set() else None
         await _stop(subject, transcript, trial)
         if trial.early is None and trial.error is None:
             await _follow_to_end(subject, transcript, trial)
@@ -74,6 +82,8 @@ async def stop_trial(subject: Subject, attempt: int) -> StopTrial:
             await _slot(subject, trial, baseline)
         if trial.final is not None:
             await asyncio.wait([reading], timeout=2)
+        if trial.live is None and trial.stopping is not None and trial.stopping < PROMPT:
+            trial.live = _was_live(transcript)
     finally:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
@@ -82,29 +92,37 @@ async def stop_trial(subject: Subject, attempt: int) -> StopTrial:
 
 async def _until_streaming(
     subject: Subject, trial: StopTrial, reading: asyncio.Task[None], streaming: asyncio.Event
-) -> bool | None:
-    """Wait for the first event. True when it came, False when the status route has known of one for
-    a while, None when there was none until the deadline or the run has ended."""
+) -> None:
+    """Wait for the first event, as long as it may still come.
+
+    The status does not tell whether there should have been one: it takes no notice of text.
+    """
     limit = time.monotonic() + subject.checklist.long_run.deadline
     first = asyncio.create_task(streaming.wait())
-    known_since: float | None = None
+    silent = 0.0
     try:
-        while time.monotonic() < limit:
+        while time.monotonic() < limit and silent < SILENT_FOR:
             await asyncio.wait(
                 [reading, first], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED
             )
-            if streaming.is_set():
-                return True
+            if streaming.is_set() or reading.done():
+                return
+            asked = time.monotonic()
             run = await _state_of(subject, trial.run_id)
-            if reading.done() or (run is not None and run.is_terminal):
-                return None
-            if run is not None and run.last_event is not None:
-                known_since = known_since or time.monotonic()
-                if time.monotonic() - known_since > HELD_BACK_AFTER:
-                    return False
+            if run is not None and run.is_terminal:
+                return
+            if run is not None and time.monotonic() - asked < PROMPT:
+                silent += PATIENCE
     finally:
         first.cancel()
-    return None
+
+
+def _was_live(transcript: Transcript) -> bool | None:
+    """None came before the stop. False where one had happened long before the run's end, by the
+    node's own clock: the node answered promptly, so it is not what kept it."""
+    times = [event.timestamp for event in transcript.events if event.timestamp is not None]
+    late = max(times) - min(times) if times else 0.0
+    return False if transcript.terminal_event and late >= HELD_BACK else None
 
 
 async def _state_of(subject: Subject, run_id: str) -> Run | None:
@@ -112,8 +130,7 @@ async def _state_of(subject: Subject, run_id: str) -> Run | None:
     try:
         return await subject.client.run(run_id)
     except RunNotFound as error:
-        reason = f"the node does not know the run it accepted: {error.message}"
-        raise Blocked("run-id", reason) from error
+        raise Blocked("run-id", "the node does not know the run that it accepted") from error
     except HermesctlError:
         return None
 
@@ -128,6 +145,7 @@ async def _stop(subject: Subject, transcript: Transcript, trial: StopTrial) -> N
         answer = await subject.client.expect("POST", STOP, values={"run_id": transcript.run_id})
     except HermesctlError as error:
         await _note_end(subject, transcript, trial)
+        subject.require_known(transcript)
         if trial.early is None:
             trial.error = error
             subject.ledger.given_up(transcript.run_id)
@@ -208,6 +226,6 @@ async def _slot(subject: Subject, trial: StopTrial, baseline: int) -> None:
 
 async def _still_active(subject: Subject) -> int:
     """How many of our other runs are active, by their own status."""
-    asked = [subject.client.run(run_id) for run_id in subject.ledger.active]
+    asked = [subject.client.run(run_id) for run_id in subject.ledger.unended]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     return sum(isinstance(answer, Run) and not answer.is_terminal for answer in answers)

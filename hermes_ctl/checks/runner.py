@@ -164,6 +164,8 @@ class _Trouble:
         """The same for all steps that the same thing befell."""
         if isinstance(self.error, Blocked):
             return (self.error.step_id, self.error.reason)
+        if isinstance(self.error, AuthenticationFailed):
+            return (self.error.kind, str(self.error.status))
         return (self.error.kind, self.error.message)
 
     @property
@@ -310,9 +312,9 @@ class _CheckRun:
     def _settle_troubled(self) -> None:
         """Settle the steps that an error kept from it, each thing told once."""
         for trouble in sorted(self.troubles, key=lambda trouble: trouble.number):
-            blocker = self.settled.get(trouble.blocker or "")
-            if blocker and blocker.status in (Status.FAIL, Status.UNKNOWN):
-                finding = told_elsewhere(trouble.error, blocker.id)
+            teller = self._teller(trouble.blocker)
+            if teller is not None:
+                finding = told_elsewhere(trouble.error, teller)
             elif trouble.kind in self.told:
                 finding = told_elsewhere(trouble.error, self.told[trouble.kind])
             else:
@@ -320,6 +322,13 @@ class _CheckRun:
                 finding = unsettled(trouble.error)
             self._settle(trouble.number, trouble.entry, finding, trouble.seconds)
         self.troubles.clear()
+
+    def _teller(self, blocker: str | None) -> str | None:
+        """The step that tells what is wrong with `blocker`: itself, or the one it points to."""
+        step = self.settled.get(blocker or "")
+        if step is None:
+            return None
+        return step.id if step.status in (Status.FAIL, Status.UNKNOWN) else step.blocked_by
 
     def _settle(self, number: int, entry: StepEntry, finding: Finding, seconds: float) -> None:
         step = settled_step(number, entry, self._title(entry), finding, seconds)

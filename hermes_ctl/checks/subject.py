@@ -41,7 +41,7 @@ from hermes_ctl.checks.probe import Blocked
 from hermes_ctl.checks.processes import gateway_process
 from hermes_ctl.checks.transcript import RunWatcher, Transcript
 from hermes_ctl.config import Node
-from hermes_ctl.errors import AuthenticationFailed, HermesctlError, Undetermined
+from hermes_ctl.errors import AuthenticationFailed, HermesctlError, RunNotFound, Undetermined
 
 if TYPE_CHECKING:
     from psutil import Process
@@ -253,14 +253,21 @@ class Subject:
     async def canary(self) -> Transcript:
         """The short run with a tool call: steps 6, 7 and 10 are read from it.
 
-        Raises `Blocked` where it was not even accepted: step 5 says why.
+        Raises `Blocked` where it was not even accepted, or never heard of again: step 5 says why.
         """
         try:
-            return await self.accepted_canary()
+            transcript = await self.accepted_canary()
         except AuthenticationFailed:
             raise
         except HermesctlError as error:
             raise Blocked("run-id", error.message) from error
+        self.require_known(transcript)
+        return transcript
+
+    def require_known(self, transcript: Transcript) -> None:
+        """Raises `Blocked` for a run that the node accepted and does not know."""
+        if isinstance(transcript.poll_error, RunNotFound) and not transcript.events:
+            raise Blocked("run-id", "the node does not know the run that it accepted")
 
     async def accepted_canary(self) -> Transcript:
         """The same for step 5. Raises what its submission raises."""

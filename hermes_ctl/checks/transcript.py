@@ -53,6 +53,7 @@ class Transcript:
     stream_error: HermesctlError | None = None
     closed: bool = False
     remainder: int = 0
+    last: Run | None = None
     final: Run | None = None
     poll_error: HermesctlError | None = None
     poll_s: float | None = None
@@ -146,6 +147,7 @@ class RunWatcher:
     def _see(self, transcript: Transcript, run: Run, seconds: float) -> None:
         if transcript.poll_s is None:
             transcript.poll_s = seconds
+        transcript.last = run
         self.ledger.settled(transcript.run_id, run)
         if run.is_terminal:
             transcript.final = run

@@ -72,7 +72,7 @@ async def _arrival(subject: Subject, canary: Transcript, finding: partial[Findin
     if live is False:
         return finding(
             Status.FAIL,
-            "held back: the long run's first event did not come while it ran",
+            "held back: what happened while the long run ran came only with its end",
             fix=(_NO_BUFFERING,),
         )
     if live is None and _happened(canary) >= _SPREAD_TO_JUDGE:

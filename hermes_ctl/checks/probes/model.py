@@ -82,7 +82,7 @@ def _judge(other: ModelTrial | None, nobody: ModelTrial, finding: partial[Findin
                 fix=(_REVIEWED,),
             )
     if nobody.run is None or (other is not None and other.run is None):
-        return finding(Status.UNKNOWN, "a tiny run did not end in time")
+        return finding(Status.UNKNOWN, "a tiny run was not seen to end in time", fix=(_PROVIDER,))
     if other is None:
         if nobody.names_it:
             return finding(
@@ -141,6 +141,7 @@ async def _trial(subject: Subject, model: str, purpose: str) -> ModelTrial:
         )
     )
     await subject.watcher.watch(transcript, deadline=settings.deadline)
+    subject.require_known(transcript)
     run = transcript.final
     runtime = run.runtime if run else None
     recorded, received = await asyncio.gather(

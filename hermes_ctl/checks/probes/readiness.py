@@ -70,7 +70,13 @@ async def probe(subject: Subject) -> Finding:
         mends += [mend for name, mend in _MEND.items() if any(b.startswith(name) for b in reported)]
         return finding(Status.FAIL, "; ".join(bad), fix=tuple(dict.fromkeys(mends)))
     if missing:
-        return finding(Status.UNKNOWN, "; ".join(missing))
+        return finding(
+            Status.UNKNOWN,
+            "; ".join(missing),
+            fix=("install the reviewed release, whose GET /health/detailed tells all of them",)
+            if served.problem is None
+            else ("step routes tells what is wrong with GET /v1/models",),
+        )
     before = _judge(first)[0]
     if before and not _pending(first):
         return finding(

@@ -55,6 +55,9 @@ async def probe(subject: Subject) -> Finding:
         return finding(
             Status.UNKNOWN,
             f"the gateway says no version that can be judged ({one_line(str(running), 40)})",
+            fix=(
+                "look at GET /health yourself: hermesctl health; is this a Hermes of its own make?",
+            ),
         )
     if command is not None and command.version and not _same(command.version, running):
         return _differ(command.version, str(running), subject.release, finding)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from dataclasses import dataclass
 
@@ -137,6 +138,10 @@ def _harmless(method: str, path: str) -> bool:
 
 async def _ask(subject: Subject, method: str, path: str) -> RouteAnswer:
     values = dict.fromkeys(_PARAMETER.findall(path), _NOBODY)
+    is_submission = (method, path) == REQUIRED_ENDPOINTS["runs"]
+    if is_submission:  # should it start a run, that is not to be taken for a busy node
+        with contextlib.suppress(HermesctlError):
+            await subject.detailed_health()
     try:
         if method == "GET" and not values:
             answer = await subject.get(path)
@@ -148,7 +153,7 @@ async def _ask(subject: Subject, method: str, path: str) -> RouteAnswer:
         return RouteAnswer(method, path, why, settled=False, mend=_RESTART)
     except HermesctlError as error:
         return RouteAnswer(method, path, f"did not answer: {error.message}", mend=_DIRECTLY)
-    if (method, path) == REQUIRED_ENDPOINTS["runs"] and _started(subject, answer):
+    if is_submission and _started(subject, answer):
         return RouteAnswer(method, path, "starts a run without an input", mend=_REVIEWED)
     problem, mend = _problem(answer, bool(values))
     return RouteAnswer(method, path, problem, mend=mend)

@@ -36,8 +36,8 @@ async def probe(subject: Subject) -> Finding:
     if replay is not None:
         told = replay.run_id or (replay.error.message if replay.error else "nothing")
         trail.add("POST /v1/runs again, same Idempotency-Key", told)
-    polled = canary.final.run_id if canary.final else None
-    trail.add("GET /v1/runs/{run_id}", polled or canary.poll_error or "not terminal in time")
+    polled = canary.last.run_id if canary.last else None
+    trail.add("GET /v1/runs/{run_id}", polled or canary.poll_error or "never answered")
     finding = partial(
         Finding,
         expected=expected,
@@ -54,7 +54,7 @@ async def probe(subject: Subject) -> Finding:
                 "a proxy mixes answers up, or two gateways answer in turn: ask the node directly",
             ),
         )
-    if isinstance(canary.poll_error, RunNotFound):
+    if isinstance(canary.poll_error, RunNotFound) and not canary.events:
         return finding(
             Status.FAIL,
             f"the node does not know the run it accepted: {one_line(run_id, 60)} is 404",
@@ -73,10 +73,24 @@ async def probe(subject: Subject) -> Finding:
             fix=("do not rely on retried submissions on this node",),
         )
     if polled is None and not canary.events:
-        return finding(Status.UNKNOWN, f"{run_id} was accepted and never seen again")
+        return finding(
+            Status.UNKNOWN,
+            f"{run_id} was accepted and never seen again",
+            fix=(f"hermesctl status {run_id}", "look into the gateway's log on the node"),
+        )
+    nameless = [event.name for event in canary.events if event.run_id is None]
+    if nameless:
+        return finding(
+            Status.WARN,
+            f"one id, but {len(nameless)} of {len(canary.events)} events carry none "
+            f"({one_line(nameless[0], 60)})",
+            fix=("read such events as those of the run whose stream they came by",),
+        )
     if canary.answer.status != 202:
         return finding(
-            Status.WARN, f"{run_id} is stable, but was answered with {canary.answer.status}"
+            Status.WARN,
+            f"{run_id} is stable, but was answered with {canary.answer.status}",
+            fix=("install the reviewed release: the contract says 202",),
         )
     short = f"{run_id[:10]}…" if len(run_id) > 12 else run_id
     places = f"{short} in the answer, the status and all {len(canary.events)} events"
@@ -89,11 +103,11 @@ async def probe(subject: Subject) -> Finding:
 def _other_ids(canary: Transcript) -> list[tuple[str, str]]:
     """(where, id) wherever another id than the accepted one was seen."""
     found: dict[str, str] = {}
-    if canary.final is not None and canary.final.run_id != canary.run_id:
-        found["the status"] = canary.final.run_id
+    if canary.last is not None and canary.last.run_id != canary.run_id:
+        found["the status"] = canary.last.run_id
     for event in canary.events:
-        if event.run_id != canary.run_id:
-            found.setdefault(f"event {event.name}", str(event.run_id or "none"))
+        if event.run_id not in (None, canary.run_id):
+            found.setdefault(f"event {event.name}", str(event.run_id))
     return list(found.items())
 
 

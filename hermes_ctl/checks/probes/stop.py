@@ -95,9 +95,11 @@ def _endless(trial: StopTrial, limit: float, finding: partial[Finding]) -> Findi
             f"stopped, and then its state could not be read: {trial.poll_error.message}",
             fix=(f"hermesctl stop {trial.run_id}",),
         )
+    unheard = f" (it answered with {trial.answered})" if trial.answered != "stopping" else ""
     return finding(
         Status.FAIL,
-        f"still {one_line(trial.states[-1], 40)} {limit:g} s after the stop: its work goes on",
+        f"still {one_line(trial.states[-1], 40)} {limit:g} s after the stop{unheard}: "
+        "its work goes on",
         fix=(f"hermesctl stop {trial.run_id}", "hermes gateway restart"),
     )
 
