@@ -63,6 +63,13 @@ async def ended(client: Client, run_id: str) -> Run:
     return await until(client, run_id, lambda run: run.is_terminal, 0.2)
 
 
+async def read_into(seen: list[Event], client: Client, run_id: str) -> None:
+    async with client.events(run_id) as stream:
+        async for item in stream:
+            if isinstance(item, Event):
+                seen.append(item)
+
+
 async def test_a_run_with_a_tool(any_lab: Lab) -> None:
     async with Client(patient(any_lab)) as client:
         accepted = await client.submit_run(RunRequest(input=CANARY))
@@ -72,7 +79,7 @@ async def test_a_run_with_a_tool(any_lab: Lab) -> None:
         session = await client.session(run.session_id or run.run_id)
     events = [item for item in items if isinstance(item, Event)]
     assert {event.run_id for event in events} == {accepted.run_id}
-    assert ["tool.started", "tool.completed", "message.delta"] == names(items)[:3]
+    assert names(items)[:3] == ["tool.started", "tool.completed", "message.delta"]
     assert events[-1].name == "run.completed"
     assert events[-1].data["output"] == run.output == "TOKEN-live-7"
     assert run.tokens > 0
@@ -107,10 +114,7 @@ async def test_a_cut_link(any_lab: Lab) -> None:
             link.cut_when(b'"5\\n"')
             seen: list[Event] = []
             with pytest.raises(StreamCut):
-                async with client.events(accepted.run_id) as stream:
-                    async for item in stream:
-                        if isinstance(item, Event):
-                            seen.append(item)
+                await read_into(seen, client, accepted.run_id)
             assert not (await client.run(accepted.run_id)).is_terminal
             last = seen[-1].event_id
             if last:
