@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tests.faults.server import HermesServer
 
 OPEN_ROUTES = frozenset({"GET /health", "GET /v1/health"})
+IDEMPOTENCY = {"supported": True, "durable": True, "retention_seconds": 86400}
 NO_ROUTE = text_reply(404, "404: Not Found")
 
 
@@ -44,6 +45,7 @@ class Answers:
         self.server = server
         self.runs: dict[str, Run] = {}
         self.profiles: dict[str, str] = {}
+        self.submissions: dict[str, tuple[Any, Run]] = {}
         self.sessions = Sessions()
         self.routes: dict[str, Callable[[Request], Reply | Run]] = {
             "GET /health": self.health,
@@ -186,6 +188,8 @@ class Answers:
         for kind in ("features", "endpoints"):
             kept = told[kind].items()
             told[kind] = {k: v for k, v in kept if k not in self.faults.dropped_features}
+        if self.faults.idempotent:
+            told["features"]["runs_idempotency"] = IDEMPOTENCY
         told["features"].update(self.faults.extra_features)
         return json_reply(told)
 
@@ -210,6 +214,8 @@ class Answers:
         if len(session_key) > 256:
             error = {"message": "Session key too long", "type": "invalid_request_error"}
             return json_reply({"error": error}, 400)
+        if replayed := self._replay(request):
+            return replayed
         if 0 < self.faults.limit <= self.active_runs():
             return self._at_capacity()
         try:
@@ -221,6 +227,18 @@ class Answers:
         return self._start(
             request, body, {"X-Hermes-Session-Key": session_key} if session_key else {}
         )
+
+    def _replay(self, request: Request) -> Reply | None:
+        """The run that this idempotency key has made already, where the node remembers it."""
+        key = request.headers.get("idempotency-key", "")
+        if not self.faults.idempotent or not key or key not in self.submissions:
+            return None
+        body, run = self.submissions[key]
+        if request.json() != body:
+            message = "Idempotency-Key was already used with a different request payload"
+            return error_reply(409, message, "idempotency_key_conflict")
+        told = {"run_id": run.run_id, "status": run.status, "replayed": True}
+        return json_reply(told, 202, {"Idempotency-Replayed": "true"})
 
     def _at_capacity(self) -> Reply:
         return error_reply(
@@ -246,6 +264,7 @@ class Answers:
             model=DEFAULT_MODEL if self.faults.ignore_model else used,
         )
         self.runs[run_id] = run
+        self.submissions[request.headers.get("idempotency-key", "")] = (body, run)
         self.sessions.record(run)
         self.server.start_run(run)
         told = new_run_id() if self.faults.change_run_id == "answer" else run_id

@@ -88,6 +88,7 @@ class Faults:
     limit: int = 10  # 0: none, as in Hermes
     ignore_model: bool = False  # as 0.19.0 does: echoed, never used
     accept_unknown_model: bool = False  # a provider that takes any name
+    idempotent: bool = False  # advertises and honours an Idempotency-Key, as 0.22 does
     answer_with_id: bool = False  # `id` in place of `run_id`, as old servers
     change_run_id: str | None = None  # "answer", "status" or "events": where another id stands
     no_tool_call: bool = False  # the model has no tools
