@@ -9,7 +9,7 @@ import typer
 from hermes_ctl.cli import loop
 from hermes_ctl.cli.chosen import journal
 from hermes_ctl.cli.options import NodeOptions, View, duration
-from hermes_ctl.cli.watching import survey_of, watched
+from hermes_ctl.cli.watching import check_settings, survey_of, watched
 from hermes_ctl.errors import UsageError
 
 _LONGEST_LOOK_S = 10.0
@@ -32,6 +32,9 @@ def command(
     checklist: Annotated[
         str, typer.Option(metavar="NAME|FILE", help="A shipped checklist, or a file of yours.")
     ] = "bmas-node",
+    skip: Annotated[
+        list[str] | None, typer.Option(metavar="STEP", help="Leave this step out (repeatable).")
+    ] = None,
     release: Annotated[
         str | None, typer.Option(metavar="SPEC", help="The reviewed release, such as ==0.20.4.*.")
     ] = None,
@@ -50,7 +53,7 @@ def command(
 
       hermesctl exporter                                   the node that this machine is
 
-      hermesctl exporter node1 node2 --interval 5m         two contexts, every five minutes
+      hermesctl exporter node1 node2 --skip capacity       from afar, where no file tells it
 
       curl http://127.0.0.1:9464/metrics                   what Prometheus sees
     """
@@ -64,7 +67,8 @@ def command(
         raise UsageError("--interval is at least 1s", hint="--interval 60s")
     place = parse_place(listen)
     chosen = load_checklist(checklist)
-    targets = watched(names or (), node, runs=runs, release=release)
+    settings = check_settings(chosen, skip=skip or (), release=release, runs=runs)
+    targets = watched(names or (), node, settings)
     board = Board([one.node for one in targets])
     look = min(interval, _LONGEST_LOOK_S)
     with (

@@ -11,29 +11,41 @@ from hermes_ctl.cli.sides import with_lab
 from hermes_ctl.config import Node, NodeOptions
 
 if TYPE_CHECKING:
+    from hermes_ctl.checks.checklist import Checklist
+    from hermes_ctl.checks.subject import CheckSettings
     from hermes_ctl.monitor.board import Board
     from hermes_ctl.monitor.watch import Surveyor, Watched
     from hermes_ctl.runs.journal import Journal
     from hermes_ctl.runs.survey import Live
 
 
-def watched(
-    names: Sequence[str], options: NodeOptions, *, runs: bool, release: str | None
-) -> list[Watched]:
-    """The nodes of `names` (without one, the node that is meant), and how each is to be checked.
-
-    Their configuration can be read again while they are watched, but not a key that came by
-    standard input. Sends nothing; raises what `nodes.resolve_all` raises.
-    """
+def check_settings(
+    checklist: Checklist, *, skip: Sequence[str] = (), release: str | None = None, runs: bool
+) -> CheckSettings:
+    """What each check is to do. Raises `UsageError` for a step that the checklist does not have, and
+    for a release that is none."""
     from hermes_ctl.checks.checklist import check_release
+    from hermes_ctl.checks.runner import select
     from hermes_ctl.checks.subject import CheckSettings
-    from hermes_ctl.monitor.watch import Watched
 
     settings = CheckSettings(
+        skip=tuple(skip),
         runs=runs,
         release=check_release(release) if release else None,
         environment=config.environment(),
     )
+    select(checklist, settings)
+    return settings
+
+
+def watched(names: Sequence[str], options: NodeOptions, settings: CheckSettings) -> list[Watched]:
+    """The nodes of `names`; without one, the node that is meant.
+
+    Their configuration can be read again while they are watched, but not a key that came by
+    standard input. Sends nothing; raises what `nodes.resolve_all` raises.
+    """
+    from hermes_ctl.monitor.watch import Watched
+
     return [
         Watched(
             node,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -220,6 +222,17 @@ def test_metrics_are_at_their_path_alone() -> None:
             assert b"/metrics" in answer.read()
         with pytest.raises(OSError, match="404"):
             urlopen(f"http://{place}/other")
+
+
+def test_scrapers_that_say_nothing_hold_up_nobody() -> None:
+    with (
+        listening(Place("127.0.0.1", 0), registry(Board(NODES), 60.0)) as place,
+        ExitStack() as all,
+    ):
+        for _ in range(20):
+            all.enter_context(socket.create_connection((place.host, place.port)))
+        with urlopen(f"http://{place}/metrics", timeout=10) as answer:
+            assert answer.status == 200
 
 
 def test_a_taken_port_is_a_sentence() -> None:
