@@ -26,7 +26,6 @@ NEW_KEY = "openssl rand -hex 32"
 _LONGEST_KEY = 8192  # a header line longer than about that is refused by Hermes' HTTP parser
 _SHORTEST_MASKED = 4  # shorter ones would be found in every other word
 
-_known: set[str] = set()
 _NAMES = r"(?:api[_-]?key|secret|password|passwd|access[_-]?token|auth[_-]?token)"
 _PATTERNS = re.compile(
     r"(?P<keep>"
@@ -46,6 +45,45 @@ _TRACES = ("key", "token", "secret", "passw", "bearer", "basic", "://", "sk-")
 _PLAIN = re.compile(r"[\w.~-]*", re.ASCII)
 
 
+_BLOCK = 8
+_FEW = 16
+
+
+class _KnownKeys:
+    """All that `redact` masks. Looking for it costs the same however many there are: of hundreds of
+    nodes, each has a key of its own.
+
+    Wherever a key of 15 characters or more stands, it covers a whole block of 8 characters that
+    begins at a multiple of 8, so that only those blocks of a text have to be looked up.
+    """
+
+    def __init__(self) -> None:
+        self.values: set[str] = set()
+        self._short: set[str] = set()
+        self._with_block: dict[str, tuple[str, ...]] = {}
+
+    def add(self, values: set[str]) -> None:
+        for value in values - self.values:
+            self.values.add(value)
+            if len(value) < 2 * _BLOCK - 1:
+                self._short.add(value)
+                continue
+            for block in {value[at : at + _BLOCK] for at in range(len(value) - _BLOCK + 1)}:
+                self._with_block[block] = (*self._with_block.get(block, ()), value)
+
+    def found_in(self, text: str) -> list[str]:
+        if len(self.values) <= _FEW:
+            return [value for value in self.values if value in text]
+        found = {value for value in self._short if value in text}
+        for at in range(0, len(text), _BLOCK):
+            candidates = self._with_block.get(text[at : at + _BLOCK], ())
+            found.update(value for value in candidates if value in text)
+        return list(found)
+
+
+_known = _KnownKeys()
+
+
 class Secret:
     """A key. `reveal()` is the only way to its value; `source` says where it came from."""
 
@@ -55,7 +93,7 @@ class Secret:
         self._value = value
         self.source = source
         if len(value) >= _SHORTEST_MASKED:
-            _known.update(_forms(value))
+            _known.add(_forms(value))
 
     def reveal(self) -> str:
         """The key itself, to be handed to the transport and to nothing else."""
@@ -111,7 +149,7 @@ def without_known(text: str) -> str:
     well speak of passwords."""
     # Until nothing is found: masking one key may put together the pieces of another.
     # It ends, since the mask is shorter than every value that is looked for.
-    while found := [value for value in _known if value in text]:
+    while found := _known.found_in(text):
         for value in sorted(found, key=len, reverse=True):
             text = text.replace(value, MASK)
     return text
@@ -140,7 +178,7 @@ def possible_start(text: str) -> int:
     """How many characters at the end of `text` may be the beginning of a known key: what a stream
     holds back until the next piece is here."""
     longest = 0
-    for value in _known:
+    for value in _known.values:
         for size in range(min(len(value) - 1, len(text)), longest, -1):
             if text.endswith(value[:size]):
                 longest = size

@@ -42,15 +42,15 @@ TEXTS = st.text(max_size=60)
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
     """Keys that one test made must not be masked in another."""
-    before = set(secrets._known)
+    before = set(secrets._known.values)
     yield
-    secrets._known.clear()
-    secrets._known.update(before)
+    forget_all()
+    secrets._known.add(before)
     secrets._standard_input.cache_clear()
 
 
 def forget_all() -> None:
-    secrets._known.clear()
+    secrets._known = secrets._KnownKeys()
 
 
 # A Secret
@@ -96,6 +96,39 @@ def test_no_known_key_survives_in_any_form(value: str, before: str, after: str) 
     }
     for form in forms:
         assert form not in redact(before + form + after)
+
+
+@given(
+    st.lists(KEYS, min_size=17, max_size=24, unique=True),
+    st.lists(st.integers(0, 23), max_size=3),
+    st.lists(TEXTS, min_size=4, max_size=4),
+)
+def test_many_keys_are_found_as_few_are(
+    values: list[str], places: list[int], texts: list[str]
+) -> None:
+    forget_all()
+    secrets._known.add(set(values))
+    text = texts[0]
+    for place, between in zip(places, texts[1:], strict=False):
+        text += values[place % len(values)] + between
+    assert sorted(secrets._known.found_in(text)) == sorted(v for v in values if v in text)
+
+
+def test_a_text_is_searched_as_quickly_for_a_thousand_keys() -> None:
+    """By the work that is done, not by the clock: few of the keys are even compared."""
+    forget_all()
+    rare = {f"{number:032x}"[::-1] for number in range(7, 7000, 7)}
+    secrets._known.add(rare)
+    compared = 0
+
+    class Text(str):
+        def __contains__(self, part: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return isinstance(part, str) and super().__contains__(part)
+
+    assert secrets._known.found_in(Text("the node answers 200 " * 100)) == []
+    assert compared == 0
 
 
 @given(st.lists(KEYS, min_size=2, max_size=4), TEXTS)
