@@ -104,6 +104,12 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("Inspect", "sessions", "sessions:app", "The conversations that a node keeps."),
     Entry("Inspect", "jobs", "jobs:app", "What a node's agent does on a schedule."),
     Entry(
+        "Inspect",
+        "profiles",
+        "profiles:command",
+        "Show which profiles a node serves, and whether each is kept to its own key.",
+    ),
+    Entry(
         "Inspect", "api", "api:command", "Ask any route, with the node's key and profile prefix."
     ),
     Entry(
