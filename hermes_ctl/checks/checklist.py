@@ -113,6 +113,31 @@ class SteerSettings(ChecklistModel):
     deadline: Duration = 60.0
 
 
+class HardeningSettings(ChecklistModel):
+    """`exposed`: it is meant that other machines reach the node."""
+
+    exposed: bool = False
+
+
+class PinnedShape(ChecklistModel):
+    """An answer's media type, its watched headers, and each of its paths with its types, joined by
+    ` or `."""
+
+    content_type: str
+    headers: list[str] = []
+    paths: dict[str, str] = {}
+
+
+class PinnedSettings(ChecklistModel):
+    """What a node did when the checklist was frozen: `hermesctl checklist freeze` writes it."""
+
+    limit: int | None = None
+    features: dict[str, Any] = {}
+    endpoints: dict[str, str] = {}
+    toolsets: dict[str, list[str]] = {}
+    shapes: dict[Annotated[str, Field(pattern=r"^[A-Z]+ \S+ \d{3}( .+)?$")], PinnedShape] = {}
+
+
 class StepEntry(ChecklistModel):
     """One step. `probe` is the probe that settles it, by default the one of the same name."""
 
@@ -146,6 +171,8 @@ class Checklist(ChecklistModel):
     traces: TraceSettings = TraceSettings()
     approval: ApprovalSettings = ApprovalSettings()
     steer: SteerSettings = SteerSettings()
+    hardening: HardeningSettings = HardeningSettings()
+    pinned: PinnedSettings | None = None
     step: list[StepEntry] = Field(min_length=1)
     waiver: list[WaiverEntry] = []
 

@@ -48,7 +48,7 @@ ENTRIES: tuple[Entry, ...] = (
         "check:explain",
         "Explain what a step proves, how it can fail and how to mend it.",
     ),
-    Entry("Readiness", "checklist", "checklist:app", "List, show and validate checklists."),
+    Entry("Readiness", "checklist", "checklist:app", "List, show, validate and freeze checklists."),
     Entry(
         "Runs",
         "run",

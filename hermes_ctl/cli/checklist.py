@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from hermes_ctl.cli.grammar import group
-from hermes_ctl.cli.options import ListView, View
+from hermes_ctl.cli.options import ListView, NodeOptions, View
 
-app = group("List, show and validate checklists.")
+app = group("List, show, validate and freeze checklists.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +77,44 @@ def validate_checklist(
     for file in files:
         checklist = read_checklist(file)
         view.screen.line(f"{file}: ok, {len(checklist.step)} steps, release {checklist.release}")
+
+
+@app.command("freeze")
+def freeze_checklist(
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="NODE", help="A context, a URL or lab[:NAME]."),
+    ] = None,
+    *,
+    name: Annotated[str, typer.Option(metavar="NAME", help="The checklist's name.")] = "frozen",
+    node: NodeOptions,
+    view: View,
+) -> None:
+    """Print what a node does today as a checklist that fails when it changes.
+
+    It pins the release, features, routes, the shapes of the read routes, the enabled toolsets and,
+    on the node itself, the limit of concurrent runs. It makes no run.
+
+    Example:
+
+      hermesctl checklist freeze --from node1 > checklists/node1.toml
+
+      hermesctl check node1 --checklist checklists/node1.toml
+    """
+    import tomli_w
+
+    from hermes_ctl import config
+    from hermes_ctl.api.client import Client
+    from hermes_ctl.checks.freeze import Survey, files_in, frozen_checklist, survey
+    from hermes_ctl.cli import loop, nodes
+
+    chosen = nodes.resolve_all([source] if source else [], node)[0]
+    lab = nodes.lab_of(chosen)
+    files = files_in(lab.home if lab else chosen.home, config.environment())
+
+    async def look() -> Survey:
+        async with Client(chosen) as client:
+            return await survey(lambda route: client.request("GET", route), files)
+
+    document = frozen_checklist(loop.run(look()), name)
+    view.screen.line(tomli_w.dumps(document, multiline_strings=False).rstrip("\n"))

@@ -54,7 +54,16 @@ _SHAPE_KEY = re.compile(r"(?P<route>[A-Z]+ \S+) (?P<status>\d+)(?: (?P<state>.+)
 
 def compare(old: Report, new: Report) -> list[Difference]:
     """All differences from `old` to `new`, the gravest first."""
-    before, after = old.contract, new.contract
+    found = [
+        *compare_contracts(old.contract, new.contract),
+        *step_changes(old, new),
+        *timing_changes(old, new),
+    ]
+    return ordered(list({one.id: one for one in found}.values()))
+
+
+def compare_contracts(before: Contract, after: Contract) -> list[Difference]:
+    """What differs on the wire alone."""
     found = [
         *_features(before, after),
         *_endpoints(before, after),
@@ -65,10 +74,8 @@ def compare(old: Report, new: Report) -> list[Difference]:
         *_stream(before, after),
         *_answers(before.errors, after.errors),
         *_behaviours(before.behaviours, after.behaviours),
-        *step_changes(old, new),
-        *timing_changes(old, new),
     ]
-    return ordered(list({one.id: one for one in found}.values()))
+    return ordered(found)
 
 
 def _features(old: Contract, new: Contract) -> Iterator[Difference]:

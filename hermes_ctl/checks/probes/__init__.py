@@ -37,6 +37,16 @@ _MODULE_OF = {
         "memory-scope",
         "profiles",
         "limit",
+        "relay-routes",
+        "relay-events",
+        "keys",
+        "exposure",
+        "cors",
+        "headers",
+        "encryption",
+        "key-strength",
+        "leaks",
+        "pinned",
     )
 }
 
