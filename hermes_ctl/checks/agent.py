@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes_ctl.addresses import parse_address
+from hermes_ctl.checks.model import Status
+from hermes_ctl.checks.probe import Finding
 from hermes_ctl.checks.processes import groups_of, listeners
 from hermes_ctl.errors import ConfigurationError
 
@@ -103,6 +105,17 @@ def _number(text: str) -> int | None:
         return int(text)
     except ValueError:
         return None
+
+
+def does_not_start(problem: str) -> Finding:
+    """The finding of a step that looks at an adapter which cannot start."""
+    return Finding(
+        Status.FAIL,
+        problem,
+        expected="settings that the adapter can read",
+        observed=problem,
+        fix=("correct it, and start the adapter",),
+    )
 
 
 def read_agent_file(path: Path) -> AgentSettings:

@@ -24,9 +24,7 @@ from hermes_ctl.checks.findings import (
     crashed,
     note_left_over,
     settled_step,
-    told_elsewhere,
     unreached,
-    unsettled,
 )
 from hermes_ctl.checks.model import (
     EXIT_CODE_OF,
@@ -42,9 +40,9 @@ from hermes_ctl.checks.model import (
 from hermes_ctl.checks.probe import Blocked, Finding, Probe
 from hermes_ctl.checks.probes import load_probe
 from hermes_ctl.checks.subject import CheckSettings, Subject
+from hermes_ctl.checks.troubles import Trouble, Troubles
 from hermes_ctl.config import DEFAULT, DEFAULT_TIMEOUT, Node
 from hermes_ctl.errors import (
-    AuthenticationFailed,
     ClosedPipe,
     ConnectionLost,
     HermesctlError,
@@ -150,32 +148,6 @@ async def check_node(
     return await run.go()
 
 
-@dataclass(frozen=True, slots=True)
-class _Trouble:
-    """A step that could not be settled, and what kept it from that."""
-
-    number: int
-    entry: StepEntry
-    error: HermesctlError | Blocked
-    seconds: float
-
-    @property
-    def kind(self) -> tuple[str, ...]:
-        """The same for all steps that the same thing befell."""
-        if isinstance(self.error, Blocked):
-            return (self.error.step_id, self.error.reason)
-        if isinstance(self.error, AuthenticationFailed):
-            return (self.error.kind, str(self.error.status))
-        return (self.error.kind, self.error.message)
-
-    @property
-    def blocker(self) -> str | None:
-        """The step that tells of it where it is not well itself."""
-        if isinstance(self.error, Blocked):
-            return self.error.step_id
-        return "auth" if isinstance(self.error, AuthenticationFailed) else None
-
-
 class _CheckRun:
     def __init__(
         self,
@@ -192,8 +164,7 @@ class _CheckRun:
         self.observe = observe
         self.probes = {entry.id: load_probe(entry.probe_name) for entry in checklist.step}
         self.settled: dict[str, Step] = {}
-        self.troubles: list[_Trouble] = []
-        self.told: dict[tuple[str, ...], str] = {}
+        self.troubles = Troubles()
         self.started_at = clock.now()
         self.began = time.monotonic()
         self.interrupted = False
@@ -299,7 +270,7 @@ class _CheckRun:
         if isinstance(outcome, Finding):
             self._settle(number, entry, outcome, seconds)
         else:
-            self.troubles.append(_Trouble(number, entry, outcome, seconds))
+            self.troubles.add(Trouble(number, entry, outcome, seconds))
 
     async def _outcome(self, probe: Probe) -> Finding | HermesctlError | Blocked:
         try:
@@ -310,25 +281,8 @@ class _CheckRun:
             return crashed(error)
 
     def _settle_troubled(self) -> None:
-        """Settle the steps that an error kept from it, each thing told once."""
-        for trouble in sorted(self.troubles, key=lambda trouble: trouble.number):
-            teller = self._teller(trouble.blocker)
-            if teller is not None:
-                finding = told_elsewhere(trouble.error, teller)
-            elif trouble.kind in self.told:
-                finding = told_elsewhere(trouble.error, self.told[trouble.kind])
-            else:
-                self.told[trouble.kind] = trouble.entry.id
-                finding = unsettled(trouble.error)
+        for trouble, finding in self.troubles.findings(self.settled):
             self._settle(trouble.number, trouble.entry, finding, trouble.seconds)
-        self.troubles.clear()
-
-    def _teller(self, blocker: str | None) -> str | None:
-        """The step that tells what is wrong with `blocker`: itself, or the one it points to."""
-        step = self.settled.get(blocker or "")
-        if step is None:
-            return None
-        return step.id if step.status in (Status.FAIL, Status.UNKNOWN) else step.blocked_by
 
     def _settle(self, number: int, entry: StepEntry, finding: Finding, seconds: float) -> None:
         step = settled_step(number, entry, self._title(entry), finding, seconds)

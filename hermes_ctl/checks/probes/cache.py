@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from functools import partial
 
-from hermes_ctl.checks.agent import AgentSettings
+from hermes_ctl.checks.agent import AgentSettings, does_not_start
 from hermes_ctl.checks.model import Status
 from hermes_ctl.checks.mounts import (
     OVERLAY_TYPES,
@@ -48,7 +48,7 @@ async def probe(subject: Subject) -> Finding:
             ),
         )
     if agent.problem:
-        return Finding(Status.FAIL, agent.problem, fix=("correct it, and start the adapter",))
+        return does_not_start(agent.problem)
     if not agent.cache_directory.startswith("/"):
         return Finding(
             Status.FAIL,

@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import Any
 
-from hermes_ctl.checks.agent import SMALLEST_EVENT_BYTES, AgentSettings
+from hermes_ctl.checks.agent import SMALLEST_EVENT_BYTES, AgentSettings, does_not_start
 from hermes_ctl.checks.model import Status
 from hermes_ctl.checks.probe import Blocked, Cause, Finding, Probe, Trail
 from hermes_ctl.checks.subject import Subject
@@ -33,7 +33,7 @@ async def probe(subject: Subject) -> Finding:
     canary = await subject.canary()
     agent = await subject.agent()
     if agent is not None and agent.problem:
-        return Finding(Status.FAIL, agent.problem, fix=("correct it, and start the adapter",))
+        return does_not_start(agent.problem)
     limit, source = _limit(subject, agent)
     sizes = {id(event): counted_bytes(event.data) for event in canary.events}
     tools = [event for event in canary.events if event.name.startswith("tool.")]
