@@ -13,6 +13,8 @@ import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
+from functools import cache
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit
@@ -58,6 +60,8 @@ class Transport:
         self.node = node
         proxy = _proxy_for(node)
         self.shown_proxy = _without_login(proxy) if proxy else None
+        # httpcore's own queue looks at every connection for every request that waits in it.
+        self._free = asyncio.Semaphore(connections)
         try:
             self._http = httpx.AsyncClient(
                 verify=_verification(node),
@@ -118,7 +122,7 @@ class Transport:
         began = time.monotonic()
         with attempt.translated():
             request = self._build(attempt, method, headers, key, query, json, content)
-            async with asyncio.timeout(attempt.limit):
+            async with asyncio.timeout(attempt.limit), self._free:
                 response = await self._http.send(request, stream=True)
                 try:
                     return await self._answer(method, route, response, began, whole=True)
@@ -154,12 +158,13 @@ class Transport:
             **(headers or {}),
         }
         began = time.monotonic()
-        response = None
-        try:
+        async with contextlib.AsyncExitStack() as held:
             with attempt.translated():
                 request = self._build(attempt, method, given, key, None, json, content, silence)
                 async with asyncio.timeout(attempt.limit):
+                    await held.enter_async_context(self._free)
                     response = await self._http.send(request, stream=True)
+                    held.push_async_callback(response.aclose)
                     whole = not _is_stream(response)
                     answer = await self._answer(method, route, response, began, whole=whole)
             if whole:
@@ -167,9 +172,6 @@ class Transport:
                 return
             attempt.streaming, attempt.limit = True, silence
             yield EventStream(response, attempt.translated), answer
-        finally:
-            if response is not None:
-                await response.aclose()
 
     def _attempt(self, route: str, values: Mapping[str, str] | None, limit: float) -> Attempt:
         url = self.url_of(route, values or {})
@@ -302,18 +304,34 @@ def _without_login(url: str) -> str:
     return scheme + separator + rest.rpartition("@")[2]
 
 
-def _verification(node: Node) -> ssl.SSLContext | bool:
-    """Without `--ca-file`: the authorities of this machine and those that httpx brings along."""
+def _verification(node: Node) -> ssl.SSLContext:
+    """How the server's certificate is verified: one context for all nodes that want the same."""
     if node.insecure or not node.url.startswith("https:"):
-        return False  # plain HTTP needs no certificates, and loading them costs time
+        return _no_verification()  # plain HTTP needs no certificates, and loading them costs time
+    if node.ca_file is None:
+        return _authorities()
     try:
-        if node.ca_file is not None:
-            return ssl.create_default_context(cafile=str(node.ca_file))
+        return _authorities_of(node.ca_file, node.ca_file.stat().st_mtime_ns)
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError(
             f"the CA file {node.ca_file} cannot be used: {error}",
             hint="--ca-file takes a PEM file with the certificates to trust",
         ) from None
+
+
+@cache
+def _no_verification() -> ssl.SSLContext:
+    return httpx.create_ssl_context(verify=False, trust_env=False)
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Without `--ca-file`: the authorities of this machine and those that httpx brings along."""
     context = httpx.create_ssl_context(trust_env=False)
     context.load_default_certs()
     return context
+
+
+@cache
+def _authorities_of(file: Path, _changed: int) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(file))
