@@ -103,13 +103,14 @@ class Approver:
         """Ask about what is open, the oldest first: without a request id the node takes that."""
         assert self._question is not None
         while waiting := self._run.approvals.all():
-            self._asked = waiting[0]
-            choice = await self._question.ask(self._asked)
+            self._asked = approval = waiting[0]
+            choice = await self._question.ask(approval)
+            self._asked = None
             if choice is None:
                 self._say(f"not answered; from elsewhere: hermesctl approve {self._run.run_id}")
                 return
             try:
-                await self._send(choice, self._asked)
+                await self._send(choice, approval)
             except HermesctlError as error:
                 self._say(f"the answer could not be delivered: {error.message}")
                 return
@@ -133,35 +134,36 @@ class Question:
 
     def __init__(self, view: TextRunView) -> None:
         self._view = view
-        self._screen = view.screen
 
     async def ask(self, approval: Approval) -> str | None:
         """One of the approval's choices; None where nobody wants to answer. `always` is asked twice:
         it writes a rule on the node that holds for ever (wire.md, 0.17)."""
-        self._view.pause()
         _forget_typed_ahead()
         words = ", ".join(approval.choices[:-1]) + f" or {approval.choices[-1]}"
-        while True:
-            line = await self._line(f"{words}? ")
-            if line is None:
-                return None
-            choice = _meant(line, approval.choices)
-            if choice == "always":
-                sure = await self._line(
-                    "always allows all commands of this kind on the node, from now on. "
-                    "Type always once more: "
-                )
-                choice = "always" if (sure or "").strip().lower() == "always" else None
-            if choice is not None:
-                return choice
+        try:
+            while True:
+                line = await self._line(f"{words}?")
+                if line is None:
+                    return None
+                choice = _meant(line, approval.choices)
+                if choice == "always" and not await self._is_sure():
+                    choice = None
+                if choice is not None:
+                    return choice
+        finally:
+            self._view.release()
 
     def say(self, text: str) -> None:
-        self._view.pause()
-        self._screen.note(text)
+        self._view.say("", "approval", text)
+
+    async def _is_sure(self) -> bool:
+        line = await self._line(
+            "always allows commands of this kind on the node from now on; type always once more:"
+        )
+        return (line or "").strip().lower() == "always"
 
     async def _line(self, prompt: str) -> str | None:
-        self._screen.stderr.write(f"               {prompt} ")
-        self._screen.stderr.flush()
+        self._view.hold(prompt)
         return await _read_line()
 
 

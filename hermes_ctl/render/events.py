@@ -71,6 +71,8 @@ class TextRunView:
         self._doing = ""
         self._last_event = ""
         self._tool: ToolStarted | None = None
+        self._last_tool: ToolStarted | None = None
+        self._question = ""
         self._safe = SafeText()
         self._segment = Segment()
         self._streamed = False
@@ -132,6 +134,8 @@ class TextRunView:
 
         self._finish_tool()
         self._to_column_zero()
+        if self._question:
+            self.screen.stderr.write("\n")
         terminal = self.screen.error_is_terminal
         limit = None if terminal else _PREVIEW_IN_PIPE
         line = Text("  " + "  " * indent)
@@ -140,6 +144,7 @@ class TextRunView:
         line.append(cell(text, limit))
         taken = "" if seconds is None else format_duration(seconds)
         self.screen.err.print(self._fitted(line, taken), soft_wrap=not terminal)
+        self._put_question()
 
     def _fitted(self, line: Text, taken: str) -> Text:
         """`line` in the width there is, what it took at its right margin."""
@@ -204,7 +209,7 @@ class TextRunView:
 
     def _state_changed(self, changed: StateChanged) -> None:
         run = changed.run
-        self._state = cell(run.status, 60)
+        self._state = cell(run.status, 60).replace("_", " ")
         if changed.previous is None:
             self._head(run.session_id, run.runtime)
         if not run.is_terminal and self._column_zero:
@@ -228,7 +233,7 @@ class TextRunView:
     def _tool_started(self, started: ToolStarted) -> None:
         self._finish_tool()
         self._new_segment()
-        self._tool = started
+        self._tool = self._last_tool = started
         self._doing = f"{cell(started.tool, 20)}: {cell(started.preview, 60)}"
         if not self.screen.animates:
             self._finish_tool()
@@ -243,9 +248,9 @@ class TextRunView:
             self.say(self._mark("tool"), tool.tool, tool.preview, style="cyan")
 
     def _tool_completed(self, completed: ToolCompleted) -> None:
-        preview = ""
-        if self._tool is not None and self._tool.tool == completed.tool:
-            preview, self._tool = self._tool.preview, None
+        preview, started = "", self._last_tool
+        if started is not None and started.tool == completed.tool:
+            preview, self._tool, self._last_tool = started.preview, None, None
         failed = completed.failed
         self.say(
             self._mark("failed" if failed else "tool"),
@@ -262,7 +267,7 @@ class TextRunView:
         if command is None:
             text = "the run waits for one; its request went to another reader, or to nobody"
         else:
-            text = command + (f"      ({approval.description})" if approval.description else "")
+            text = command + (f" ({approval.description})" if approval.description else "")
         self._doing = "waits for an approval"
         self.say(self._mark("approval"), "approval", text, style="bold yellow", always=True)
 
@@ -315,7 +320,9 @@ class TextRunView:
     # The line that moves
 
     def _resume(self) -> None:
-        if self._live is None and self.screen.animates and self._column_zero:
+        if self._question or not self.screen.animates or not self._column_zero:
+            return
+        if self._live is None:
             from rich.live import Live
 
             self._live = Live(
@@ -328,9 +335,23 @@ class TextRunView:
             )
             self._live.start()
 
-    def pause(self) -> None:
-        """Take the moving line away, for a question."""
+    def hold(self, question: str) -> None:
+        """Put a question where the moving line was; what else is said comes above it."""
         self._pause()
+        self._finish_tool()
+        self._to_column_zero()
+        self._question = question
+        self._put_question()
+
+    def release(self) -> None:
+        """The question was answered, or is none any more."""
+        self._question = ""
+        self._resume()
+
+    def _put_question(self) -> None:
+        if self._question:
+            self.screen.stderr.write(f"               {self._question} ")
+            self.screen.stderr.flush()
 
     def _pause(self) -> None:
         if self._live is not None:
@@ -367,7 +388,7 @@ def write_end(screen: Screen, result: Result, waited: float, *, more: str | None
         line.append(f" · {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out")
     if result.model:
         line.append(f" · {cell(result.model, 60)}")
-    if result.reason:
+    if result.reason and result.verdict is not Verdict.CANCELLED:
         line.append(f" · {cell(result.reason)}")
     line.append(f" · {cell(more or f'hermesctl status {result.run_id}')}", style="dim")
     screen.err.print(line, soft_wrap=True)

@@ -387,9 +387,10 @@ class Follower:
         return one_line(self.last.status, 60) if self.last else "not seen"
 
     def _detached(self) -> Interrupted:
+        seen = f"it is {self._state()} and" if self.last else "it"
         return Interrupted(
             signal.SIGINT,
-            f"detached from {self.run_id}; it is {self._state()} and goes on",
+            f"detached from {self.run_id}; {seen} goes on",
             hint=f"hermesctl tail {self.run_id}",
         )
 

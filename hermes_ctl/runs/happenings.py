@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from hermes_ctl.api.events import BrokenFrame, Event
 from hermes_ctl.api.models import Run
-from hermes_ctl.runs.result import STATE_OF_EVENT, Result
+from hermes_ctl.runs.result import STATE_OF_EVENT, Result, number
 
 CHOICES: Final = ("once", "session", "always", "deny")
 """Every choice that an approval can offer (wire.md, 4), in the order in which they are shown."""
@@ -225,13 +225,12 @@ def approval_of(data: dict[str, Any]) -> Approval:
     offered = data.get("choices")
     names = [str(choice).lower() for choice in offered] if isinstance(offered, list) else []
     choices = tuple(choice for choice in CHOICES if choice in names) or ("once", "deny")
-    when = data.get("timestamp")
     return Approval(
         request_id=_text(data, "request_id") or None,
         command=_text(data, "command"),
         description=_text(data, "description") or _text(data, "pattern_key") or None,
         choices=choices,
-        requested_at=float(when) if isinstance(when, (int, float)) else None,
+        requested_at=_number(data, "timestamp"),
     )
 
 
@@ -243,15 +242,11 @@ def _text(data: dict[str, Any], name: str) -> str:
 
 
 def _number(data: dict[str, Any], name: str) -> float | None:
-    value = data.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value)
+    return number(data.get(name))
 
 
 def _count(data: dict[str, Any], name: str) -> int:
-    value = _number(data, name)
-    return int(value) if value is not None and abs(value) < 1e15 else 0
+    return int(_number(data, name) or 0)
 
 
 def _delta(event: Event) -> Happening:

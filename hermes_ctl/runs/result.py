@@ -26,6 +26,8 @@ STATE_OF_EVENT: Final = {
 }
 """The events that end a run (wire.md, 2), and the state that the status route then tells."""
 
+_LARGEST: Final = 1e15
+
 ResultSource = Literal["status", "event", "journal", "session", "nothing"]
 
 
@@ -83,9 +85,8 @@ class Result:
     @property
     def seconds(self) -> float | None:
         """How long the run took by the server's clock; None where it did not tell."""
-        if self.created_at is None or self.updated_at is None:
-            return None
-        return max(0.0, self.updated_at - self.created_at)
+        began, ended = number(self.created_at), number(self.updated_at)
+        return None if began is None or ended is None else max(0.0, ended - began)
 
     def document(self) -> dict[str, Any]:
         """The result as one JSON object."""
@@ -107,6 +108,13 @@ class Result:
             "source": self.source,
             "notes": list(self.notes),
         }
+
+
+def number(value: object) -> float | None:
+    """A number that can be reckoned with; None for anything else, the endless ones included."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if abs(value) < _LARGEST else None
 
 
 def text_or_json(value: object) -> str | None:
@@ -141,7 +149,7 @@ def judge_event(event: Event, run_id: str, last: Run | None) -> Result:
     known = last.model_dump() if last else {}
     status = STATE_OF_EVENT[event.name]
     document = {**known, **event.data, "run_id": run_id, "status": status}
-    document["updated_at"] = event.timestamp or known.get("updated_at")
+    document["updated_at"] = number(event.data.get("timestamp")) or known.get("updated_at")
     try:
         run = Run.model_validate(document)
     except ValidationError:
