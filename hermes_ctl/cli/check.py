@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermes_ctl import config
-from hermes_ctl.cli import loop, nodes
+from hermes_ctl.cli import loop, nodes, suggestions
 from hermes_ctl.cli.options import DocumentView, NodeOptions, View, duration
 from hermes_ctl.cli.sides import with_lab
 from hermes_ctl.errors import UsageError
@@ -45,13 +45,28 @@ def command(
     ] = None,
     *,
     checklist: Annotated[
-        str, typer.Option(metavar="NAME|FILE", help="A shipped checklist, or a file of yours.")
+        str,
+        typer.Option(
+            metavar="NAME|FILE",
+            autocompletion=suggestions.checklists,
+            help="A shipped checklist, or a file of yours.",
+        ),
     ] = "bmas-node",
     only: Annotated[
-        list[str] | None, typer.Option(metavar="STEP", help="Check this step alone (repeatable).")
+        list[str] | None,
+        typer.Option(
+            metavar="STEP",
+            autocompletion=suggestions.steps,
+            help="Check this step alone (repeatable).",
+        ),
     ] = None,
     skip: Annotated[
-        list[str] | None, typer.Option(metavar="STEP", help="Leave this step out (repeatable).")
+        list[str] | None,
+        typer.Option(
+            metavar="STEP",
+            autocompletion=suggestions.steps,
+            help="Leave this step out (repeatable).",
+        ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Let nothing be skipped.")] = False,
     no_runs: Annotated[
@@ -240,7 +255,10 @@ def _check(
 
 def explain(
     step: Annotated[
-        str | None, typer.Argument(metavar="STEP", help="A step, by id or number.")
+        str | None,
+        typer.Argument(
+            metavar="STEP", autocompletion=suggestions.steps, help="A step, by id or number."
+        ),
     ] = None,
     *,
     view: View,

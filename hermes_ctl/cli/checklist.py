@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hermes_ctl.cli import suggestions
 from hermes_ctl.cli.grammar import group
 from hermes_ctl.cli.options import ListView, NodeOptions, View
 
@@ -52,7 +53,11 @@ def list_checklists(*, view: ListView) -> None:
 
 @app.command("show")
 def show_checklist(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE")] = "bmas-node", *, view: View
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|FILE", autocompletion=suggestions.checklists)
+    ] = "bmas-node",
+    *,
+    view: View,
 ) -> None:
     """Print a checklist's TOML: a start for one of your own.
 

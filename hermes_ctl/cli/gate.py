@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermes_ctl import clock, config
-from hermes_ctl.cli import loop
+from hermes_ctl.cli import loop, suggestions
 from hermes_ctl.cli.options import DocumentView, NodeOptions
 
 if TYPE_CHECKING:
@@ -32,7 +32,12 @@ def command(
     new: Annotated[str, typer.Argument(metavar="NEW", help="The release to move to.")],
     *,
     checklist: Annotated[
-        str, typer.Option(metavar="NAME|FILE", help="A shipped checklist, or a file of yours.")
+        str,
+        typer.Option(
+            metavar="NAME|FILE",
+            autocompletion=suggestions.checklists,
+            help="A shipped checklist, or a file of yours.",
+        ),
     ] = "api-server",
     waive: Annotated[
         list[str] | None,
