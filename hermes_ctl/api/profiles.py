@@ -130,9 +130,7 @@ def _findings(
     found = []
     if takes_default:
         found.append("it takes the default profile's key: profiles are not kept apart")
-    if with_own is None:
-        found.append("no key of its own is known here")
-    elif with_own.status == 401:
+    if with_own is not None and with_own.status == 401:
         found.append("it refuses its own key: is it the API_SERVER_KEY of this profile?")
     if answers_as not in (None, name):
         found.append(f"it answers as {answers_as}, not as {name}")
