@@ -47,6 +47,11 @@ async def probe(subject: Subject) -> Finding:
                 "run hermesctl on the node as a user who may see the process, or --agent-env FILE",
             ),
         )
+    return await asyncio.to_thread(settle, agent)
+
+
+def settle(agent: AgentSettings) -> Finding:
+    """The finding for this adapter. Looks at files; asks nobody."""
     if agent.problem:
         return does_not_start(agent.problem)
     if not agent.cache_directory.startswith("/"):
@@ -58,7 +63,7 @@ async def probe(subject: Subject) -> Finding:
             fix=(_PERSISTENT,),
         )
     try:
-        place = await asyncio.to_thread(locate, agent.cache_directory, pid=agent.pid)
+        place = locate(agent.cache_directory, pid=agent.pid)
         free = shutil.disk_usage(place.outside).free
     except OSError as error:
         return Finding(
