@@ -21,6 +21,7 @@ from hermes_ctl.checks.deep import (
 )
 from hermes_ctl.checks.probe import Cause, Probe, Trail
 from hermes_ctl.checks.subject import Subject
+from hermes_ctl.checks.transcript import TERMINAL_EVENTS
 from hermes_ctl.text import one_line
 
 _APPROVAL = "/v1/runs/{run_id}/approval"
@@ -56,6 +57,7 @@ async def work(subject: Subject, trail: Trail) -> str:
         await _asked(subject, trail, tail, run_id, danger)
         await _unattended(subject, trail, tail, run_id)
         by_id = await _deny(subject, trail, tail, run_id)
+        await _not_again(tail, settings.deadline)
         run = await until_terminal(subject, run_id, settings.deadline)
         await tail.until_end(5.0)
         again = await ask(
@@ -63,9 +65,6 @@ async def work(subject: Subject, trail: Trail) -> str:
         )
         subject.recorder.error("an approval answered after the run's end", again)
     _ran(subject, tail, danger)
-    times = sum(event.name == "approval.request" for event in tail.events)
-    if times > 1:
-        raise wrong(f"asked {times} times for one command")
     how = "by request id" if by_id else "without a request id, which this release does not give"
     return (
         f"asked once, waited {settings.unattended:g} s for us, denied {how}; the run {run.status}"
@@ -138,6 +137,15 @@ async def _deny(subject: Subject, trail: Trail, tail: Tail, run_id: str) -> bool
     if await tail.until("approval.responded", limit=10.0) is None:
         raise wrong("the denial was accepted, and no approval.responded came")
     return request_id is not None
+
+
+async def _not_again(tail: Tail, limit: float) -> None:
+    """Until the run has ended nobody may be asked a second time."""
+    first = next(n for n, event in enumerate(tail.events, 1) if event.name == "approval.request")
+    names = ("approval.request", *TERMINAL_EVENTS)
+    event = await tail.until(*names, limit=limit, after=first)
+    if event is not None and event.name == "approval.request":
+        raise wrong("asked again for a command that had been denied")
 
 
 def _accepted(answer: Answer) -> None:
