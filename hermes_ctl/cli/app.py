@@ -131,6 +131,12 @@ ENTRIES: tuple[Entry, ...] = (
         "Compare two check reports: what got better, worse, or changed its shape.",
     ),
     Entry(
+        "Gate and lab",
+        "report",
+        "report:app",
+        "Show a written report in another form, or several as one.",
+    ),
+    Entry(
         "Gate and lab", "lab", "lab:app", "A real Hermes with a scripted model: no key, no cost."
     ),
     Entry(

@@ -109,6 +109,9 @@ def command(
         list[str] | None,
         typer.Option(metavar="FORM=FILE", help="Write the report, such as json=FILE (repeatable)."),
     ] = None,
+    nagios: Annotated[
+        bool, typer.Option("--nagios", help="Answer as a plugin of Nagios: its line, its codes.")
+    ] = False,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the report's JSON Schema and do nothing else.")
     ] = False,
@@ -165,7 +168,13 @@ def command(
             targets = [_in_lab(names or (), node, settings, view, stack)]
         else:
             targets = _targets(names or (), node, settings)
-        result = _check(targets, chosen, view, write_reports)
+        silent = nagios or view.format == "json"
+        result = _check(targets, chosen, view, write_reports, silent=silent)
+    if nagios:
+        from hermes_ctl.report.nagios import plugin_code, text
+
+        view.screen.line(text(result).rstrip("\n"))
+        return int(plugin_code(result))
     if view.format == "json":
         view.screen.document(result.document())
     return result.exit_code
@@ -203,6 +212,8 @@ def _check(
     checklist: Checklist,
     view: DocumentView,
     write_reports: Callable[[Report | FleetReport], None],
+    *,
+    silent: bool,
 ) -> Report | FleetReport:
     """Check all targets side by side. The reports are written on every way out, Ctrl-C included."""
     from hermes_ctl.checks.model import FleetReport
@@ -220,7 +231,7 @@ def _check(
         def observe(event: CheckEvent) -> None:
             if isinstance(event, CheckFinished):
                 finished[index] = event.report
-            if view.format == "json":
+            if silent:
                 return
             kept.append(event)
             if len(targets) == 1:
@@ -278,7 +289,7 @@ def explain(
     known = probe_names()
     if step is None:
         for number, name in enumerate(known, 1):
-            view.screen.line(f"{number:>3}  {name:<10}  {load_probe(name).title}")
+            view.screen.line(f"{number:>3}  {name:<12}  {load_probe(name).title}")
         return
     name = known[int(step) - 1] if step.isdigit() and 0 < int(step) <= len(known) else step
     if name not in known:

@@ -230,7 +230,9 @@ def _folded_lines(folded: list[Difference]) -> list[str]:
     """Fields that were added, by where: `GET /health/detailed 200: 6 fields`."""
     places: dict[str, list[str]] = defaultdict(list)
     for one in folded:
-        places[one.where].append(one.id.rpartition(" ")[2])
+        first, *more = one.where.split(", ")
+        where = f"{first} and {len(more)} more" if more else first
+        places[where].append(one.id.rpartition(" ")[2])
     return [
         f"{cell(where)}: added {', '.join(map(cell, paths[:_FEW]))}"
         + (f" and {len(paths) - _FEW} more fields" if len(paths) > _FEW else "")

@@ -216,14 +216,15 @@ def _drift(report: GateReport) -> Iterator[DriftGroup]:
 
 
 def _drift_row(one: Difference) -> DriftRow:
-    changed = one.old is not None and one.new is not None
+    changed = "changed" if one.old is not None and one.new is not None else ""
+    lost = one.level is Level.BREAKING and one.waived is None
     return DriftRow(
         id=clean(one.id),
         summary=clean(one.summary),
         old=clean(one.old, 400) or "–",
         new=clean(one.new, 400) or "–",
-        old_tone="changed" if changed else "gone" if one.old is not None else "",
-        new_tone="changed" if changed else "came" if one.new is not None else "",
+        old_tone=changed or ("gone" if one.old is not None else ""),
+        new_tone="gone" if lost else changed or ("came" if one.new is not None else ""),
         consumers=", ".join(one.consumers) or "–",
         waived=clean(one.waived),
     )
