@@ -38,6 +38,13 @@ STREAM_SILENCE: Final = 90.0
 """Seconds without one byte after which a stream is dead: three keepalives of 30 s (field-notes 11)."""
 
 
+_HEADERS: Final = {
+    "Accept": "application/json",
+    "Accept-Encoding": "gzip, deflate",
+    "Connection": "keep-alive",
+    "User-Agent": f"hermesctl/{__version__}",
+}
+
 _CONTROL = re.compile(
     "[\x00-\x08\x0a-\x1f\x7f]"
 )  # Hermes answers 400 and repeats the value (wire.md, 1)
@@ -63,15 +70,14 @@ class Transport:
         # httpcore's own queue looks at every connection for every request that waits in it.
         self._free = asyncio.Semaphore(connections)
         try:
-            self._http = httpx.AsyncClient(
+            # httpx's client would add cookies, redirects and the environment, none of which is wanted.
+            self._http = httpx.AsyncHTTPTransport(
                 verify=_verification(node),
-                proxy=proxy,
-                follow_redirects=False,
+                proxy=httpx.Proxy(proxy) if proxy else None,
                 trust_env=False,
                 limits=httpx.Limits(
                     max_connections=connections, max_keepalive_connections=connections
                 ),
-                headers={"User-Agent": f"hermesctl/{__version__}", "Accept": "application/json"},
             )
         except (ImportError, ValueError, httpx.InvalidURL) as error:
             raise ConfigurationError(
@@ -123,7 +129,7 @@ class Transport:
         with attempt.translated():
             request = self._build(attempt, method, headers, key, query, json, content)
             async with asyncio.timeout(attempt.limit), self._free:
-                response = await self._http.send(request, stream=True)
+                response = await self._send(request)
                 try:
                     return await self._answer(method, route, response, began, whole=True)
                 finally:
@@ -163,7 +169,7 @@ class Transport:
                 request = self._build(attempt, method, given, key, None, json, content, silence)
                 async with asyncio.timeout(attempt.limit):
                     await held.enter_async_context(self._free)
-                    response = await self._http.send(request, stream=True)
+                    response = await self._send(request)
                     held.push_async_callback(response.aclose)
                     whole = not _is_stream(response)
                     answer = await self._answer(method, route, response, began, whole=whole)
@@ -172,6 +178,12 @@ class Transport:
                 return
             attempt.streaming, attempt.limit = True, silence
             yield EventStream(response, attempt.translated), answer
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        """The head of the answer; its body is read from it, and it has to be closed."""
+        response = await self._http.handle_async_request(request)
+        response.request = request
+        return response
 
     def _attempt(self, route: str, values: Mapping[str, str] | None, limit: float) -> Attempt:
         url = self.url_of(route, values or {})
@@ -191,6 +203,8 @@ class Transport:
         """The request, traced. Header values are sent as UTF-8, which Hermes takes (wire.md, 1)."""
         secret = self.node.key if isinstance(key, OwnKey) else key
         given = {**(headers or {})}
+        named = {name.lower() for name in given}
+        given.update({name: value for name, value in _HEADERS.items() if name.lower() not in named})
         if secret:
             given["Authorization"] = f"Bearer {secret.reveal()}"
         for name, value in given.items():
@@ -201,15 +215,17 @@ class Transport:
                     url=attempt.url,
                 )
         try:
-            request = self._http.build_request(
+            request = httpx.Request(
                 method,
                 attempt.url,
                 params=query,
                 json=json,
                 content=content,
                 headers={name.encode(): value.encode() for name, value in given.items()},
-                timeout=httpx.Timeout(None, read=silence),
-                extensions={"trace": attempt.trace},
+                extensions={
+                    "trace": attempt.trace,
+                    "timeout": httpx.Timeout(None, read=silence).as_dict(),
+                },
             )
         except ValueError as error:
             raise UsageError(
