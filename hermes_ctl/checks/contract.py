@@ -43,6 +43,8 @@ WATCHED_HEADERS = frozenset(
 )
 """The headers whose presence is part of the contract: security, flow control, sessions."""
 
+_LONGEST_NAME = 100
+
 _LARGEST = 8 * 1024 * 1024
 """Bytes of an answer beyond which its shape is not looked at."""
 
@@ -111,7 +113,7 @@ class ContractRecorder:
     def event(self, event: Event, stream: str = "") -> None:
         """Learn one event. `stream` names the kind of stream it came from where that is not a
         run's own: the same event name has other fields there."""
-        name = f"{stream} {event.name}" if stream else event.name
+        name = one_line(f"{stream} {event.name}".strip(), _LONGEST_NAME)
         self._events.setdefault(name, Shape()).learn(event.data)
         if not stream:
             self.timeline.event(event)
@@ -133,10 +135,10 @@ class ContractRecorder:
         """Features and endpoints are kept by value, the rest by shape."""
         features, endpoints = document.get("features"), document.get("endpoints")
         if isinstance(features, dict):
-            self._features = features
+            self._features = _neutral(features)
         if isinstance(endpoints, dict):
             self._endpoints = {
-                str(name): f"{str(one.get('method')).upper()} {one.get('path')}"
+                one_line(str(name)): one_line(f"{str(one.get('method')).upper()} {one.get('path')}")
                 for name, one in endpoints.items()
                 if isinstance(one, dict)
             }
@@ -149,6 +151,17 @@ def error_code(answer: Answer) -> str:
         return answer.content_type or "no content type"
     code = answer.error()[1]
     return one_line(code, 60) if code else "no code"
+
+
+def _neutral(value: Any) -> Any:
+    """A JSON value whose texts no terminal obeys: these are kept as the server wrote them."""
+    if isinstance(value, str):
+        return one_line(value)
+    if isinstance(value, dict):
+        return {one_line(str(name)): _neutral(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_neutral(inner) for inner in value]
+    return value
 
 
 def _document(answer: Answer) -> tuple[Any, bool]:

@@ -59,7 +59,9 @@ async def probe(subject: Subject) -> Finding:
         )
     if health.status != 200:
         return finding(
-            Status.WARN, f"the key opens GET {_ROUTE}, and GET /health answers {health.status}"
+            Status.WARN,
+            f"the key opens GET {_ROUTE}, and GET /health answers {health.status}",
+            fix=("step routes tells what is wrong there",),
         )
     return finding(Status.PASS, "key accepted; no key and a wrong key refused with 401")
 

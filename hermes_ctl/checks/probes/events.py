@@ -120,9 +120,8 @@ def _trail(canary: Transcript) -> Trail:
     names: dict[str, int] = {}
     for event in canary.events:
         names[event.name] = names.get(event.name, 0) + 1
-    trail.add(
-        source, ", ".join(f"{one_line(n, 60)} × {c}" for n, c in names.items()) or "no events"
-    )
+    told = ", ".join(f"{one_line(name, 60)} × {count}" for name, count in names.items())
+    trail.add(source, one_line(told, 500) or "no events")
     if canary.broken:
         trail.add(source, one_line(canary.broken[0].raw, 120))
     if canary.stream_error:
