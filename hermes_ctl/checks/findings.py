@@ -58,6 +58,18 @@ def unreached(step_id: str, first: str, error: HermesctlError, waited: float) ->
     )
 
 
+def too_late(step_id: str, first: str, deadline: float) -> Finding:
+    """The first step that was not settled by the deadline says so; the others point to it."""
+    within = f"not settled within {format_duration(deadline)}"
+    if step_id != first:
+        return Finding(Status.SKIP, within, blocked_by=first)
+    return Finding(
+        Status.UNKNOWN,
+        f"{within}, the deadline of this check",
+        fix=("the node answers slowly or hangs; a longer --deadline tells which",),
+    )
+
+
 def unsettled(error: HermesctlError | Blocked) -> Finding:
     """What kept the step from being settled, where no other step tells it."""
     if isinstance(error, Blocked):

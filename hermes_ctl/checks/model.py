@@ -81,11 +81,20 @@ class Tool(ReportModel):
     version: str
 
 
+class ServerProcess(ReportModel):
+    """The gateway's process, by its own word. `started` is told in the node's own way: it serves to
+    be compared."""
+
+    pid: int
+    started: str
+
+
 class NodeDescription(ReportModel):
     name: str
     url: str = Field(description="Without secrets")
     profile: str | None = None
     hermes_version: str | None = None
+    process: ServerProcess | None = None
 
 
 class ChecklistDescription(ReportModel):
@@ -206,8 +215,17 @@ class Report(ReportModel):
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of the report."""
-    document = Report.model_json_schema(by_alias=True, mode="serialization")
+    """The JSON Schema of the report of one node."""
+    return _schema_of(Report)
+
+
+def fleet_schema() -> dict[str, Any]:
+    """The JSON Schema of the report of several nodes."""
+    return _schema_of(FleetReport)
+
+
+def _schema_of(model: type[ReportModel]) -> dict[str, Any]:
+    document = model.model_json_schema(by_alias=True, mode="serialization")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **document}
 
 
@@ -237,28 +255,76 @@ def count(steps: Iterable[Step]) -> Counts:
     return counts
 
 
+class FleetCounts(ReportModel):
+    """How many nodes came to which verdict."""
+
+    ready: int = 0
+    not_ready: int = 0
+    undetermined: int = 0
+
+
+class SameServer(ReportModel):
+    """Names that lead to one and the same process of one server, by its own word."""
+
+    nodes: list[str]
+    process: ServerProcess
+
+
 class FleetReport(ReportModel):
-    """Several nodes, checked side by side: `hermesctl.fleet/1`. The exit code is the worst one."""
+    """Several nodes, checked side by side: `hermesctl.fleet/1`. Verdict and exit code are the worst
+    of the nodes': not ready, then undetermined, then ready."""
 
     schema_: Literal["hermesctl.fleet/1"] = Field(default="hermesctl.fleet/1", alias="schema")
     tool: Tool
+    started_at: datetime
+    duration_s: float
     verdict: Verdict
     exit_code: int
+    interrupted: bool = False
+    counts: FleetCounts
+    same_server: list[SameServer] = []
     nodes: list[Report]
 
     @classmethod
     def of(cls, reports: list[Report]) -> FleetReport:
-        """The reports of at least one node, in their order, and their common verdict."""
-        verdict = worst(report.verdict for report in reports)
+        """The reports of at least one node, in their order, and what they come to together."""
+        verdicts = [report.verdict for report in reports]
+        verdict = worst(verdicts)
+        started = min(report.started_at for report in reports)
+        ends = [(one.started_at - started).total_seconds() + one.duration_s for one in reports]
         return cls(
             tool=reports[0].tool,
+            started_at=started,
+            duration_s=round(max(ends), 3),
             verdict=verdict,
             exit_code=int(EXIT_CODE_OF[verdict]),
+            interrupted=any(report.interrupted for report in reports),
+            counts=FleetCounts(**{each.value: verdicts.count(each) for each in Verdict}),
+            same_server=same_servers(reports),
             nodes=reports,
         )
 
     def document(self) -> dict[str, Any]:
         return self.model_dump(mode="json", by_alias=True)
+
+
+def same_servers(reports: Iterable[Report]) -> list[SameServer]:
+    """The names that mean one server more than once. Several profiles at one address are what they
+    were meant to be; a second address, or one profile twice, is not."""
+    by_process: dict[tuple[int, str, str | None], list[NodeDescription]] = {}
+    for report in reports:
+        node = report.node
+        if node.process is not None:
+            key = (node.process.pid, node.process.started, node.hermes_version)
+            by_process.setdefault(key, []).append(node)
+    found = []
+    for nodes in by_process.values():
+        addresses = {node.url.removesuffix(f"/p/{node.profile}") for node in nodes}
+        profiles = {node.profile for node in nodes}
+        if nodes[0].process and (len(addresses) > 1 or len(profiles) < len(nodes)):
+            names = [node.name for node in nodes]
+            found.append(SameServer(nodes=names, process=nodes[0].process))
+    return found
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

@@ -24,6 +24,7 @@ from hermes_ctl.checks.findings import (
     crashed,
     note_left_over,
     settled_step,
+    too_late,
     unreached,
 )
 from hermes_ctl.checks.model import (
@@ -58,9 +59,6 @@ from hermes_ctl.text import one_line
 NOT_CHOSEN = "not chosen"
 NO_RUNS = "needs a run (--no-runs)"
 """Why a step was left out, which is another thing than not applicable."""
-
-CONNECTIONS = 60
-"""At most so many to one node: every advertised route is asked at once, beside the streams."""
 
 PATIENCE = 30.0
 """Seconds for one answer of a node that has answered before."""
@@ -168,18 +166,24 @@ class _CheckRun:
         self.started_at = clock.now()
         self.began = time.monotonic()
         self.interrupted = False
+        self.late = False
         self.version: str | None = None
 
     async def go(self) -> Report:
         steps = tuple(
             (number, entry.id, self._title(entry)) for number, entry in self.checklist.numbered()
         )
-        client = Client(_patient(self.node), observe=self._record, connections=CONNECTIONS)
+        client = Client(
+            _patient(self.node), observe=self._record, connections=self.settings.connections
+        )
         self.subject = Subject(self.node, client, self.checklist, self.settings)
         self.observe(CheckStarted(self.node, self.checklist, self.subject.release, steps))
         async with client:
             try:
-                await self._settle_all()
+                async with asyncio.timeout(self.settings.deadline):
+                    await self._settle_all()
+            except TimeoutError:
+                self.late = True
             except BaseException:
                 self.interrupted = True
                 with contextlib.suppress(ClosedPipe):
@@ -296,10 +300,13 @@ class _CheckRun:
         left_over = await _shielded(self._clean_up(client))
         with contextlib.suppress(ClosedPipe):
             self._settle_troubled()
-        for number, entry in self.checklist.numbered():
-            if entry.id not in self.settled:
-                with contextlib.suppress(ClosedPipe):
-                    self._settle(number, entry, Finding(Status.UNKNOWN, "interrupted"), 0.0)
+        open_steps = [pair for pair in self.checklist.numbered() if pair[1].id not in self.settled]
+        for number, entry in open_steps:
+            finding = Finding(Status.UNKNOWN, "interrupted")
+            if self.late and self.settings.deadline is not None:
+                finding = too_late(entry.id, open_steps[0][1].id, self.settings.deadline)
+            with contextlib.suppress(ClosedPipe):
+                self._settle(number, entry, finding, 0.0)
         report = self._report(left_over)
         self.observe(CheckFinished(report))
         return report
@@ -320,6 +327,7 @@ class _CheckRun:
                 url=redact(self.node.url),
                 profile=self.node.profile,
                 hermes_version=one_line(self.version, 60) if self.version else None,
+                process=self.subject.seen_process(),
             ),
             checklist=ChecklistDescription(
                 name=self.checklist.name,

@@ -36,9 +36,10 @@ from hermes_ctl.checks.agent import (
 from hermes_ctl.checks.checklist import Checklist
 from hermes_ctl.checks.contract import ContractRecorder
 from hermes_ctl.checks.ledger import RunLedger
-from hermes_ctl.checks.model import Timings
+from hermes_ctl.checks.model import ServerProcess, Timings
 from hermes_ctl.checks.probe import Blocked
 from hermes_ctl.checks.processes import gateway_process
+from hermes_ctl.checks.server_process import server_process
 from hermes_ctl.checks.transcript import RunWatcher, Transcript
 from hermes_ctl.config import Node
 from hermes_ctl.errors import AuthenticationFailed, HermesctlError, RunNotFound, Undetermined
@@ -52,12 +53,17 @@ DEEP_LANES = 4
 """How many deep probes put work on the node at once: it is to be looked at, not loaded."""
 
 
+CONNECTIONS = 60
+"""At most so many to one node: every advertised route is asked at once, beside the streams."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckSettings:
     """What the operator chose, and what is known of the node beside its API.
 
     `provider_requests` gives what the model provider received (model names, prompts): only a lab
-    knows that. `wait` is in seconds. `environment` is the process environment.
+    knows that. `wait` is in seconds, `deadline` too, for the whole check. `connections` to the node
+    are open at most at one time. `environment` is the process environment.
     """
 
     only: tuple[str, ...] = ()
@@ -66,6 +72,8 @@ class CheckSettings:
     runs: bool = True
     allow_busy: bool = False
     wait: float = 0.0
+    deadline: float | None = None
+    connections: int = CONNECTIONS
     release: str | None = None
     hermes_bin: Path | None = None
     hermes_home: Path | None = None
@@ -199,6 +207,17 @@ class Subject:
 
     async def detailed_health(self) -> DetailedHealth:
         return await self.read("/health/detailed", DetailedHealth)
+
+    def seen_process(self) -> ServerProcess | None:
+        """The process that answered, where its health was asked for at all."""
+        task = self._shared.get("GET /health/detailed")
+        if task is None or not task.done() or task.cancelled() or task.exception():
+            return None
+        answer: Answer = task.result()
+        try:
+            return server_process(parse(DetailedHealth, self.client.judge(answer).json(), answer))
+        except HermesctlError:
+            return None
 
     async def detailed_health_now(self) -> DetailedHealth:
         """The same, asked anew."""
