@@ -17,6 +17,7 @@ from hermes_ctl.cli.run_options import (
     Record,
     ShowReasoning,
 )
+from hermes_ctl.text import one_line
 
 if TYPE_CHECKING:
     from hermes_ctl.cli.chosen import Chosen
@@ -93,6 +94,7 @@ async def followed(
             number=found.entry.number if found.entry else None,
             accepted=False,
             deadline=deadline,
+            about=one_line(found.entry.prompt or "", 80) if found.entry else "",
         )
 
 

@@ -71,10 +71,11 @@ class Following:
         number: int | None,
         accepted: bool,
         deadline: float | None,
+        about: str = "",
     ) -> int:
         """Show the run to its end and journal it; its exit code.
 
-        `accepted` says that this command submitted it. Raises what the follower raises, and
+        `accepted` says that this command submitted it, `about` is shown beside its id. Raises what the follower raises, and
         `Pending` at a deadline that does not stop the run, at an approval that is not to be
         answered here, and where a signal ends this command and not the run.
         """
@@ -86,7 +87,7 @@ class Following:
         chronicle = Chronicle(journal, number)
         approver = Approver(client, follower, self._rule, self._text)
         try:
-            self._view.begin(run_id, started=accepted)
+            self._view.begin(run_id, about, started=accepted)
             result = await self._show(follower, chronicle, approver)
         except asyncio.CancelledError:
             raise Pending(

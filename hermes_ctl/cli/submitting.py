@@ -84,7 +84,12 @@ class Task:
                 number=accepted.number,
                 accepted=True,
                 deadline=left,
+                about=self._about(),
             )
+
+    def _about(self) -> str:
+        session = f"session {self.request.session_id}  " if self.request.session_id else ""
+        return f"{session}model {self.request.model or 'default'}"
 
     async def _accepted(self, submitter: Submitter) -> Accepted:
         accepted = await submitter.submit(self.request, session_key=self.session_key)

@@ -36,7 +36,7 @@ class JsonLinesRunView:
         self._screen = screen
         self._lines: list[str] = []
 
-    def begin(self, run_id: str, *, started: bool) -> None:
+    def begin(self, run_id: str, _about: str, /, *, started: bool) -> None:
         """A run that was submitted here is named before its first event."""
         if started:
             self._own("submitted", {"run_id": run_id})
@@ -88,7 +88,7 @@ class JsonRunView:
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
 
-    def begin(self, run_id: str, *, started: bool) -> None:
+    def begin(self, run_id: str, _about: str, /, *, started: bool) -> None:
         if started:
             self._screen.note(run_id)
 

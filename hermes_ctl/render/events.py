@@ -43,9 +43,12 @@ _REFRESH = 6
 
 
 class RunView(Protocol):
-    """Shows one run. Give it every happening; `flush` when no other is at hand; `close` always."""
+    """Shows one run. Give it every happening; `flush` when no other is at hand; `close` always.
 
-    def begin(self, run_id: str, *, started: bool) -> None: ...
+    `begin` names the run, with a few words about it; `started` says that it was submitted here.
+    """
+
+    def begin(self, run_id: str, about: str, /, *, started: bool) -> None: ...
 
     def show(self, happening: Happening) -> None: ...
 
@@ -78,12 +81,16 @@ class TextRunView:
         self._streamed = False
         self._column_zero = True
         self._live: Live | None = None
-        self._run_id = ""
 
-    def begin(self, run_id: str, *, started: bool) -> None:
-        self._run_id = run_id
+    def begin(self, run_id: str, about: str, /, *, started: bool) -> None:
         if not started:
             self._state = "asking"
+        if not self.screen.quiet:
+            from rich.text import Text
+
+            line = Text(cell(run_id), style="bold")
+            line.append(f"  {cell(about)}" if about else "", style="not bold dim")
+            self.screen.err.print(line, soft_wrap=True)
         self._resume()
 
     def show(self, happening: Happening) -> None:
@@ -210,25 +217,8 @@ class TextRunView:
     def _state_changed(self, changed: StateChanged) -> None:
         run = changed.run
         self._state = cell(run.status, 60).replace("_", " ")
-        if changed.previous is None:
-            self._head(run.session_id, run.runtime)
         if not run.is_terminal and self._column_zero:
             self._resume()
-
-    def _head(self, session_id: str | None, runtime: dict[str, object] | None) -> None:
-        if self.screen.quiet:
-            return
-        from rich.text import Text
-
-        self._to_column_zero()
-        line = Text(cell(self._run_id), style="bold")
-        details = []
-        if session_id not in (None, self._run_id):
-            details.append(f"session {cell(str(session_id), 80)}")
-        if runtime and runtime.get("model"):
-            details.append(f"model {cell(str(runtime['model']), 80)}")
-        line.append("".join(f"  {detail}" for detail in details), style="not bold dim")
-        self.screen.err.print(line, soft_wrap=True)
 
     def _tool_started(self, started: ToolStarted) -> None:
         self._finish_tool()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
+import psutil
 import pytest
 
 from hermes_ctl.api.events import BrokenFrame, Comment, Event, StreamItem
@@ -646,3 +647,29 @@ async def test_subagents_that_ended_are_not_worth_a_word() -> None:
     ]
     seen = await followed(ScriptedClient([done()], items))
     assert notices(seen) == []
+
+
+# A million events
+
+
+async def test_memory_stays_flat_however_many_events_come() -> None:
+    """100,000 events with 100 bytes of text each: kept, they would be 100 MB."""
+    process = psutil.Process()
+
+    def deltas() -> Iterator[Event]:
+        for number in range(100_000):
+            yield event("message.delta", delta=f"{number:0100d}")
+        yield COMPLETED
+
+    client = ScriptedClient([status("running"), done()], deltas())
+    sizes: list[int] = []
+    async with Follower(client, RUN_ID, QUICK, nothing) as follower:  # type: ignore[arg-type]
+        count = 0
+        async for happening in follower:
+            count += 1
+            if count % 25_000 == 0:
+                sizes.append(process.memory_info().rss)
+            if isinstance(happening, Ended):
+                assert happening.result.verdict is Verdict.SUCCESS
+    assert count > 100_000
+    assert max(sizes) - sizes[0] < 8_000_000
