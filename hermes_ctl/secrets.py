@@ -305,6 +305,12 @@ def _quoted(path: Path) -> str:
     return quote(str(path))
 
 
+@cache
+def wrong_key() -> Secret:
+    """A key that no node has. One for the whole process: every key that was made is masked for ever."""
+    return Secret(f"hermesctl-wrong-{os.urandom(16).hex()}", "made up by hermesctl")
+
+
 def read_key_file(path: Path | str) -> Secret:
     """The key in a file, or on standard input for `-`; newlines at its end are taken off.
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from functools import partial
 
 from hermes_ctl.api.answers import Answer
 from hermes_ctl.checks.model import Status
 from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
 from hermes_ctl.checks.subject import Subject
-from hermes_ctl.secrets import NEW_KEY, Secret
+from hermes_ctl.secrets import NEW_KEY, wrong_key
 
 _ROUTE = "/v1/models"
 
@@ -18,13 +17,12 @@ _ROUTE = "/v1/models"
 async def probe(subject: Subject) -> Finding:
     """`/health` needs no key, so it passes with any (wire.md, 0.11): an authenticated route is asked
     with the key, without one and with a wrong one; the latter two must be 401."""
-    wrong = Secret(f"wrong-{secrets.token_urlsafe(24)}", "made up by hermesctl")
     request = subject.client.request
     health, own, without, other = await asyncio.gather(
         subject.get("/health"),
         subject.get(_ROUTE),
         request("GET", _ROUTE, key=None),
-        request("GET", _ROUTE, key=wrong),
+        request("GET", _ROUTE, key=wrong_key()),
     )
     trail = Trail()
     for label, answer in (

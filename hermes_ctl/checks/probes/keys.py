@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 
 from hermes_ctl.api.answers import Answer
 from hermes_ctl.checks.deep import deep, unsettled, wrong
 from hermes_ctl.checks.probe import Cause, Probe, Trail
 from hermes_ctl.checks.subject import Subject
-from hermes_ctl.secrets import Secret
+from hermes_ctl.secrets import Secret, wrong_key
 
 OPEN = frozenset({"GET /health", "GET /v1/health"})
 """They need no key by design (wire.md, 0.11)."""
@@ -34,9 +33,8 @@ async def work(subject: Subject, trail: Trail) -> str:
     )
     if not routes:
         raise unsettled("the node advertises no route that needs a key")
-    made_up = Secret(f"hermesctl-wrong-{secrets.token_hex(16)}", "made up")
     open_to: list[str] = []
-    for kind, key in (("no key", None), ("a wrong key", made_up)):
+    for kind, key in (("no key", None), ("a wrong key", wrong_key())):
         answers = await asyncio.gather(*(_ask(subject, *route, key) for route in routes))
         for (method, path), answer in zip(routes, answers, strict=True):
             if answer.status != 401:

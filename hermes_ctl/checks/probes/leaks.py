@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from pathlib import Path
 
 from dotenv import dotenv_values
@@ -12,7 +11,7 @@ from hermes_ctl.checks.deep import deep, wrong
 from hermes_ctl.checks.probe import Cause, Probe, Trail
 from hermes_ctl.checks.probes.wire import READ_ROUTES
 from hermes_ctl.checks.subject import Subject
-from hermes_ctl.secrets import Secret, without_known
+from hermes_ctl.secrets import Secret, without_known, wrong_key
 
 _ROTATE = "change that secret, then ask Hermes' maintainers: no answer should hold it"
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
@@ -23,9 +22,8 @@ async def work(subject: Subject, trail: Trail) -> str:
     """All read routes and some refusals, searched for the node's key and, on the node itself, for
     every secret of its environment file."""
     known = await asyncio.to_thread(_own_secrets, subject)
-    made_up = Secret(f"hermesctl-wrong-{secrets.token_hex(16)}", "made up")
     answers = [await subject.get(route) for route in READ_ROUTES]
-    answers.append(await subject.client.request("GET", "/v1/models", key=made_up))
+    answers.append(await subject.client.request("GET", "/v1/models", key=wrong_key()))
     answers.append(await subject.client.request("POST", "/v1/runs", json={}))
     leaking = []
     for answer in answers:

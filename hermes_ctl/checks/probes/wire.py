@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 
 from hermes_ctl.api.answers import Answer
 from hermes_ctl.checks.contract import error_code
@@ -11,7 +10,7 @@ from hermes_ctl.checks.deep import deep, odd, wrong
 from hermes_ctl.checks.probe import Cause, Probe, Trail
 from hermes_ctl.checks.subject import Subject
 from hermes_ctl.errors import HermesctlError
-from hermes_ctl.secrets import Secret
+from hermes_ctl.secrets import wrong_key
 
 READ_ROUTES = (
     "/health",
@@ -68,10 +67,9 @@ async def _read(subject: Subject, trail: Trail, path: str) -> Answer | None:
 
 async def _refusals(subject: Subject, trail: Trail) -> None:
     """How the node says no. Each is kept by what was asked, so that two releases can be compared."""
-    wrong_key = Secret(f"hermesctl-wrong-{secrets.token_hex(16)}", "made up")
     situations = {
         "no key": subject.client.request("GET", "/v1/models", key=None),
-        "a wrong key": subject.client.request("GET", "/v1/models", key=wrong_key),
+        "a wrong key": subject.client.request("GET", "/v1/models", key=wrong_key()),
         "a run that there is not": subject.client.request(
             "GET", "/v1/runs/{run_id}", values={"run_id": _NOBODY}
         ),
