@@ -44,8 +44,8 @@ class Column(Generic[Row]):
     """One column. `value` reads it from a row; times and durations are given as such.
 
     `wide` columns are shown with `-o wide` or when `--columns` names them. `free` is for prose,
-    which is cut first where a terminal is too narrow; ids stay whole. `styles` maps the shown
-    value to a rich style, for terminals.
+    which is cut where a terminal is too narrow; everything else stays whole. `styles` maps the
+    shown value to a rich style, for terminals.
     """
 
     title: str
@@ -114,7 +114,7 @@ class Sheet(Generic[Row]):
 
     def _print(self) -> None:
         console = self._screen.out
-        console.print(_rich_table(self._columns, self._kept, console.width))
+        console.print(_rich_table(self._columns, self._kept, console.width), crop=False)
 
     def _writer(self) -> Callable[[Row], None]:
         screen, table = self._screen, self._table
@@ -198,14 +198,21 @@ def _rich_table(columns: tuple[Column[Row], ...], rows: list[Row], width: int) -
         for place, column in enumerate(columns)
     ]
     widths = _fitted(needed, [column.free for column in columns], width)
-    table = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    whole = sum(widths) + _GAP * (len(widths) - 1)
+    table = RichTable(
+        box=None,
+        pad_edge=False,
+        padding=(0, _GAP, 0, 0),
+        header_style="bold",
+        width=whole if whole > width else None,
+    )
     for column, most in zip(columns, widths, strict=True):
         table.add_column(
             Text(column.title.upper()),
             justify="right" if column.right else "left",
             no_wrap=True,
             overflow="ellipsis",
-            max_width=most,
+            width=most,
         )
     for line in shown:
         cells = zip(columns, line, strict=True)

@@ -34,7 +34,7 @@ TABLE = Table[Run](
         Column("state", lambda run: run.state, styles={"failed": "red"}),
         Column("started", lambda run: run.started),
         Column("tokens", lambda run: run.tokens, right=True),
-        Column("first prompt", lambda run: run.prompt, wide=True),
+        Column("first prompt", lambda run: run.prompt, wide=True, free=True),
     ),
     name=lambda run: run.id,
     raw=asdict,
@@ -93,13 +93,26 @@ def test_wide_has_all_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_a_narrow_terminal_cuts_cells_not_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal_cuts_prose_not_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = wired(monkeypatch)
-    screen = Screen(environment={"COLUMNS": "30", "NO_COLOR": "1"})
+    screen = Screen(environment={"COLUMNS": "60", "NO_COLOR": "1"})
     show(screen, TABLE, [Run("run_1", "completed", None, "word " * 100)], "wide")
     lines = rows_of(terminal.getvalue())
     assert len(lines) == 2
-    assert max(map(len, lines)) <= 30
+    assert max(map(len, lines)) == 60
+    assert lines[1].endswith("…")
+
+
+def test_what_is_no_prose_stays_whole_on_the_narrowest_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = wired(monkeypatch)
+    screen = Screen(environment={"COLUMNS": "20", "NO_COLOR": "1"})
+    show(screen, TABLE, [Run("run_" + "4" * 32, "completed", None, "word " * 100)], "wide")
+    lines = rows_of(terminal.getvalue())
+    assert len(lines) == 2
+    assert lines[1].startswith(f"run_{'4' * 32}  completed")
+    assert lines[1].endswith("word word w…")
 
 
 def test_a_style_colours_its_value_alone(monkeypatch: pytest.MonkeyPatch) -> None:
