@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
+from hermes_ctl.render.console import json_text
 from hermes_ctl.report.forms import AnyReport
 
 
 def text(report: AnyReport) -> str:
     """The document `hermesctl.check/1`, `hermesctl.fleet/1` for several nodes, `hermesctl.gate/1`."""
-    return json.dumps(report.document(), indent=2, ensure_ascii=False) + "\n"
+    return json_text(report.document(), indent=2) + "\n"
