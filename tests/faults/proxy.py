@@ -37,6 +37,7 @@ class Link(LoopbackServer):
         self.sent = 0
         self._trigger: bytes | None = None
         self._lost = False
+        self._last_word: bytes | None = None
         self._flow: asyncio.Event
         self._pairs: set[_Pair] = set()
 
@@ -45,6 +46,10 @@ class Link(LoopbackServer):
         nothing behind it; with `lost`, not even that."""
         self._trigger = text
         self._lost = lost
+
+    def stall_when(self, text: bytes) -> None:
+        """Stalls, once, behind the piece in which the server says `text`."""
+        self._last_word = text
 
     def cut(self) -> None:
         """Breaks every connection now."""
@@ -100,6 +105,9 @@ class Link(LoopbackServer):
             passed = pair.up_to(data, self._trigger) if self._trigger else None
             if passed is None:
                 await self._pass_on(pair, data)
+                if self._last_word and self._last_word in data:
+                    self._last_word = None
+                    self._flow.clear()
                 continue
             self._trigger = None
             if not self._lost:

@@ -4,39 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hermes_ctl.api import events
-from hermes_ctl.main import main
 from hermes_ctl.runs import follow, submit
 from tests.faults.proxy import Link
 from tests.faults.server import HermesServer
+from tests.typed import Hermesctl
 
 RUNS = "POST /v1/runs"
 STATUS = "GET /v1/runs/{run_id}"
 EVENTS = "GET /v1/runs/{run_id}/events"
 ANSWER = "word1 word2 word3"
 WORDS = "[[words 3]]"
-
-
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Hermesctl = Callable[..., Typed]
 
 
 @pytest.fixture
@@ -46,20 +29,9 @@ def hermesctl(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Hermesctl:
-    """hermesctl with a journal and a configuration of its own, pointed at the stand-in."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("HERMESCTL_CONFIG", str(tmp_path / "config.toml"))
-    monkeypatch.setenv("HERMES_GATEWAY_URL", server.url)
-    monkeypatch.setenv("HERMES_GATEWAY_KEY", server.key)
+    """hermesctl, pointed at the stand-in."""
     monkeypatch.setattr(submit, "_FIRST_WAIT", 0.05)
-
-    def typed(*arguments: str) -> Typed:
-        code = main(list(arguments))
-        out, err = capsys.readouterr()
-        assert server.key not in out + err
-        return Typed(code, out, err)
-
-    return typed
+    return Hermesctl(tmp_path, monkeypatch, capsys, url=server.url, key=server.key)
 
 
 # The good way
@@ -238,11 +210,9 @@ def test_an_event_that_is_too_large_is_left_to_polling(
     assert "the event stream is lost" in typed.err
 
 
-def test_a_link_that_breaks_in_the_middle(
-    hermesctl: Hermesctl, server: HermesServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_link_that_breaks_in_the_middle(hermesctl: Hermesctl, server: HermesServer) -> None:
     with Link(server.port) as link:
-        monkeypatch.setenv("HERMES_GATEWAY_URL", link.url)
+        hermesctl.point_at(link.url)
         link.cut_when(b"tool.started")
         typed = hermesctl("run", "[[run ls]] [[words 3]]", "--follow")
     assert (typed.code, typed.out) == (0, f"{ANSWER}\n")
