@@ -162,7 +162,8 @@ class EventDecoder:
 
         The last id is told to it first, because it lives longer than the frame.
         """
-        text = frame.decode("utf-8", "replace").strip("\n")
+        frame = frame.strip(b"\n")  # further blank lines, which are nobody's
+        text = frame.decode("utf-8", "replace")
         if text.startswith(":") or "\n:" in text:
             yield from self._comments(text, arrived)
         if "data" not in text and "id" not in text:

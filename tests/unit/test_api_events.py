@@ -248,6 +248,13 @@ def test_sizes_and_arrivals() -> None:
     assert decoder.remainder == 5
 
 
+def test_further_blank_lines_count_for_nobody() -> None:
+    frame = b"event: x\ndata: {}\n\n"
+    for pieces in ([frame + b"\n\n\n" + frame], [frame + b"\n", b"\n\n", frame]):
+        items, _ = decode(pieces)
+        assert [item.size for item in items if isinstance(item, Event)] == [len(frame)] * 2
+
+
 def test_text_cut_in_the_middle_of_a_character() -> None:
     stream = 'data: {"delta": "日本😀"}\n\n'.encode()
     for cut in range(len(stream)):
