@@ -114,6 +114,12 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         "Monitoring",
+        "top",
+        "top:command",
+        "Watch nodes and runs on one screen, and answer approvals, stop and steer from there.",
+    ),
+    Entry(
+        "Monitoring",
         "exporter",
         "exporter:command",
         "Watch nodes, and tell Prometheus how they are: readiness, steps, latency, runs.",

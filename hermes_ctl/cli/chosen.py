@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
@@ -42,14 +42,16 @@ class Chosen:
 
 
 @contextmanager
-def journal(screen: Screen, *, enabled: bool = True) -> Iterator[Journal]:
-    """This machine's journal; what is wrong with it is said on `screen`."""
+def journal(
+    screen: Screen, *, enabled: bool = True, warn: Callable[[str], None] | None = None
+) -> Iterator[Journal]:
+    """This machine's journal; what is wrong with it is said by `warn`, or on `screen`."""
     from hermes_ctl.runs.journal import Journal, journal_path
 
     environment = config.environment()
     prompts = load_contexts(environment).journal_prompts
     path = journal_path(environment)
-    with Journal(path, warn=screen.warn, prompts=prompts, enabled=enabled) as opened:
+    with Journal(path, warn=warn or screen.warn, prompts=prompts, enabled=enabled) as opened:
         yield opened
 
 

@@ -18,6 +18,7 @@ from hermes_ctl.monitor.pulse import Pulse
 from hermes_ctl.runs.survey import Live
 
 KEPT_LATENCIES = 60
+KEPT_WARNINGS = 5
 _NONE_YET: Mapping[Verdict, int] = MappingProxyType(dict.fromkeys(Verdict, 0))
 
 
@@ -49,6 +50,7 @@ class Board:
     def __init__(self, nodes: Sequence[Node], on_change: Callable[[], None] | None = None) -> None:
         self._states = {node.name: NodeState(node) for node in nodes}
         self.runs: tuple[Live, ...] | None = None
+        self._warnings: tuple[str, ...] = ()
         self.on_change = on_change
         if len(self._states) < len(nodes):
             names = [node.name for node in nodes]
@@ -85,6 +87,16 @@ class Board:
             checks=MappingProxyType({**state.checks, verdict: state.checks[verdict] + 1}),
             last_ready=report.started_at if verdict is Verdict.READY else state.last_ready,
         )
+
+    def warn(self, text: str) -> None:
+        """Keep a sentence for whoever shows this board."""
+        self._warnings = (*self._warnings, text)[-KEPT_WARNINGS:]
+        self._tell()
+
+    def take_warnings(self) -> tuple[str, ...]:
+        """The sentences that were kept, each given once."""
+        taken, self._warnings = self._warnings, ()
+        return taken
 
     def resolved(self, node: Node) -> None:
         """The configuration now says something else of a node."""

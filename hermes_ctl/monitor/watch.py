@@ -81,6 +81,7 @@ class Watch:
         self._warn = warn
         self._gate = asyncio.Semaphore(CHECKS_AT_ONCE)
         self._due = {one.node.name: asyncio.Event() for one in watched}
+        self._survey_due = asyncio.Event()
 
     async def run(self) -> NoReturn:
         """Until it is cancelled; checks that are under way then clean up after themselves."""
@@ -94,6 +95,10 @@ class Watch:
     def check_now(self, name: str) -> None:
         """Let the next check of a node begin as soon as may be."""
         self._due[name].set()
+
+    def survey_now(self) -> None:
+        """Let the next survey of the runs begin as soon as may be."""
+        self._survey_due.set()
 
     async def _keep_looking(self, one: Watched) -> None:
         node: Node | None = one.node
@@ -136,9 +141,7 @@ class Watch:
                 began = time.monotonic()
                 await self._check(one)
             pause = self._rhythm.check_s * random.uniform(1 - _JITTER, 1 + _JITTER)
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(_loop_time(began + pause)):
-                    await due.wait()
+            await _event_or(due, began + pause)
             spacing = _SPACING_WITH_RUNS if one.settings.runs else _SPACING
             await _until(began + min(spacing, self._rhythm.check_s))
 
@@ -164,16 +167,22 @@ class Watch:
             self._board.checked(name, finished[-1] if finished else None)
 
     async def _keep_surveying(self) -> None:
+        pause = self._rhythm.survey_s
         while True:
+            self._survey_due.clear()
             began = time.monotonic()
             self._board.surveyed(await self._survey())
-            await _until(began + self._rhythm.survey_s)
+            next_one = max(began + pause, time.monotonic() + pause / 2)
+            await _event_or(self._survey_due, next_one)
+
+
+async def _event_or(event: asyncio.Event, moment: float) -> None:
+    """Wait for `event`, but no longer than until `moment` of `time.monotonic`."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(max(0.0, moment - time.monotonic())):
+            await event.wait()
 
 
 async def _until(moment: float) -> None:
     """Sleep until `moment` of `time.monotonic`."""
     await asyncio.sleep(max(0.0, moment - time.monotonic()))
-
-
-def _loop_time(moment: float) -> float:
-    return asyncio.get_running_loop().time() + max(0.0, moment - time.monotonic())

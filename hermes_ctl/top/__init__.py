@@ -1,0 +1,1 @@
+"""`hermesctl top`: one screen that lives. The only importer of textual."""
