@@ -15,8 +15,10 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 # Low to high: a module imports from its own rank or from below.
 RANKS = {
-    **dict.fromkeys(("", "errors", "secrets", "text", "durations", "clock", "addresses"), 0),
-    **dict.fromkeys(("config", "contexts", "discovery"), 1),
+    **dict.fromkeys(
+        ("", "errors", "known_keys", "secrets", "text", "durations", "clock", "addresses"), 0
+    ),
+    **dict.fromkeys(("config", "contexts", "discovery", "inventory"), 1),
     "api": 2,
     **dict.fromkeys(("runs", "checks", "lab"), 3),
     **dict.fromkeys(("report", "render", "monitor", "top"), 4),

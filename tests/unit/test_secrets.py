@@ -22,6 +22,7 @@ from pydantic import BaseModel
 
 from hermes_ctl import secrets
 from hermes_ctl.errors import ConfigurationError, ExitCode
+from hermes_ctl.known_keys import KnownKeys
 from hermes_ctl.secrets import (
     MASK,
     Secret,
@@ -50,7 +51,7 @@ def _forget() -> Iterator[None]:
 
 
 def forget_all() -> None:
-    secrets._known = secrets._KnownKeys()
+    secrets._known = KnownKeys()
 
 
 # A Secret
