@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from hermes_ctl.durations import format_duration
 from hermes_ctl.render.answer import SafeText, Segment
 from hermes_ctl.render.console import Screen, cell
+from hermes_ctl.render.run_end import write_end
 from hermes_ctl.runs.happenings import (
     Approval,
     ApprovalRequested,
@@ -28,7 +29,7 @@ from hermes_ctl.runs.happenings import (
     ToolStarted,
     UnknownEvent,
 )
-from hermes_ctl.runs.result import Result, Verdict
+from hermes_ctl.runs.result import Result
 from hermes_ctl.secrets import without_known
 from hermes_ctl.text import visible
 
@@ -40,6 +41,7 @@ _LABEL = 10
 _WIDEST = 96
 _PREVIEW_IN_PIPE = 300
 _REFRESH = 6
+_BEHIND_QUESTION = 100_000
 
 
 class RunView(Protocol):
@@ -76,6 +78,7 @@ class TextRunView:
         self._tool: ToolStarted | None = None
         self._last_tool: ToolStarted | None = None
         self._question = ""
+        self._behind = ""
         self._safe = SafeText()
         self._segment = Segment()
         self._streamed = False
@@ -174,6 +177,12 @@ class TextRunView:
         if not self._streams:
             self._doing = "answering"
             return
+        if self._question and len(self._behind) < _BEHIND_QUESTION:
+            self._behind += text
+            return
+        self._write_delta(text)
+
+    def _write_delta(self, text: str) -> None:
         self._pause()
         self._finish_tool()
         shown = self._safe.feed(text)
@@ -299,6 +308,9 @@ class TextRunView:
         )
 
     def _ended(self, result: Result) -> None:
+        if self._question:
+            self.screen.stderr.write("\n")
+            self.release()
         self._pause()
         self._finish_tool()
         if result.output:
@@ -334,8 +346,11 @@ class TextRunView:
         self._put_question()
 
     def release(self) -> None:
-        """The question was answered, or is none any more."""
+        """The question was answered, or is none any more; on with what came meanwhile."""
         self._question = ""
+        behind, self._behind = self._behind, ""
+        if behind:
+            self._write_delta(behind)
         self._resume()
 
     def _put_question(self) -> None:
@@ -357,50 +372,6 @@ class TextRunView:
         line = Text(f"  {self._mark('running')} " + "  ".join(parts), style="dim")
         line.truncate(self.screen.err.width - 1, overflow="ellipsis")
         return line
-
-
-def write_end(screen: Screen, result: Result, waited: float, *, more: str | None = None) -> None:
-    """What a run came to, in one line on standard error, and what has to be known besides."""
-    from rich.text import Text
-
-    if result.verdict is Verdict.SUCCESS and screen.quiet:
-        return
-    notes = list(result.notes)
-    if result.pending_steer:
-        notes.append(f"left over, never delivered: the steer {cell(result.pending_steer, 200)!r}")
-    for note in notes:
-        screen.note(f"  {screen.error_marks.warned} {note}")
-    line = Text(_word(result), style=_STYLES[result.verdict])
-    seconds = result.seconds if result.seconds is not None else waited
-    line.append(f" in {format_duration(seconds)}", style="not bold")
-    if result.usage is not None:
-        usage = result.usage
-        line.append(f" · {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out")
-    if result.model:
-        line.append(f" · {cell(result.model, 60)}")
-    if result.reason and result.verdict is not Verdict.CANCELLED:
-        line.append(f" · {cell(result.reason)}")
-    line.append(f" · {cell(more or f'hermesctl status {result.run_id}')}", style="dim")
-    screen.err.print(line, soft_wrap=True)
-
-
-_STYLES = {
-    Verdict.SUCCESS: "bold green",
-    Verdict.SUSPECT: "bold yellow",
-    Verdict.FAILED: "bold red",
-    Verdict.CANCELLED: "bold yellow",
-    Verdict.INTERRUPTED: "bold red",
-    Verdict.GONE: "bold red",
-    Verdict.UNKNOWN: "bold magenta",
-}
-
-
-def _word(result: Result) -> str:
-    if result.verdict is Verdict.SUSPECT:
-        return "SUSPECT"
-    if result.verdict is Verdict.UNKNOWN:
-        return "NOT KNOWN"
-    return cell(result.state, 60)
 
 
 def _depth(depth: int) -> int:
