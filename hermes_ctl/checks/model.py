@@ -214,21 +214,6 @@ class Report(ReportModel):
         return self.model_dump(mode="json", by_alias=True)
 
 
-def schema() -> dict[str, Any]:
-    """The JSON Schema of the report of one node."""
-    return _schema_of(Report)
-
-
-def fleet_schema() -> dict[str, Any]:
-    """The JSON Schema of the report of several nodes."""
-    return _schema_of(FleetReport)
-
-
-def _schema_of(model: type[ReportModel]) -> dict[str, Any]:
-    document = model.model_json_schema(by_alias=True, mode="serialization")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **document}
-
-
 def decide(steps: Iterable[Step], *, strict: bool = False) -> Verdict:
     """design.md, section 3: `ready` when no required step is fail or unknown, `not_ready` when one
     failed, `undetermined` otherwise.
@@ -325,6 +310,18 @@ def same_servers(reports: Iterable[Report]) -> list[SameServer]:
             names = [node.name for node in nodes]
             found.append(SameServer(nodes=names, process=nodes[0].process))
     return found
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of the report. That of several nodes, `hermesctl.fleet/1`, is in its `$defs`."""
+    document = FleetReport.model_json_schema(by_alias=True, mode="serialization")
+    definitions = document.pop("$defs")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": SCHEMA,
+        "$ref": "#/$defs/Report",
+        "$defs": {**definitions, "FleetReport": document},
+    }
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

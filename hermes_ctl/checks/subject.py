@@ -7,6 +7,7 @@ others wait for the same result, so that no order has to be kept by hand.
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -42,7 +43,13 @@ from hermes_ctl.checks.processes import gateway_process
 from hermes_ctl.checks.server_process import server_process
 from hermes_ctl.checks.transcript import RunWatcher, Transcript
 from hermes_ctl.config import Node
-from hermes_ctl.errors import AuthenticationFailed, HermesctlError, RunNotFound, Undetermined
+from hermes_ctl.errors import (
+    AuthenticationFailed,
+    HermesctlError,
+    RunNotFound,
+    Undetermined,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from psutil import Process
@@ -85,6 +92,27 @@ class CheckSettings:
     profiles: tuple[Node, ...] = ()
     provider_requests: Callable[[], Sequence[Mapping[str, Any]]] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+
+    def require_usable(self) -> None:
+        """Raises `UsageError` where something that was named is not there. Asks nobody."""
+        if self.hermes_bin is not None and not _is_executable(self.hermes_bin):
+            raise UsageError(
+                f"--hermes-bin {self.hermes_bin} is no executable file",
+                hint="it takes the path of the node's hermes: which hermes",
+            )
+        if self.hermes_home is not None and not self.hermes_home.is_dir():
+            raise UsageError(
+                f"--hermes-home {self.hermes_home} is no folder",
+                hint="it takes the node's HERMES_HOME, ~/.hermes by default",
+            )
+        if self.agent_url is not None:
+            agent_port(self.agent_url)
+        if self.agent_env is not None:
+            read_agent_file(self.agent_env)
+
+
+def _is_executable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
 
 
 @dataclass(frozen=True, slots=True)

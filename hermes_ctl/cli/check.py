@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hermes_ctl.checks.runner import CheckEvent
     from hermes_ctl.checks.subject import CheckSettings
     from hermes_ctl.config import Node
-    from hermes_ctl.render.progress import CheckProgress
 
 Observer = Callable[["CheckEvent"], None]
 
@@ -161,6 +160,7 @@ def command(
         other_model=model,
         environment=config.environment(),
     )
+    settings.require_usable()
     select(chosen, settings)
     with ExitStack() as stack:
         write_reports = stack.enter_context(reports(report or (), view.screen))
@@ -218,28 +218,21 @@ def _check(
     """Check all targets side by side. The reports are written on every way out, Ctrl-C included."""
     from hermes_ctl.checks.model import FleetReport
     from hermes_ctl.checks.runner import CheckFinished, check_node
+    from hermes_ctl.render.fleet import FleetProgress
     from hermes_ctl.render.progress import CheckProgress
 
     finished: dict[int, Report] = {}
-    screens: list[CheckProgress] = []
+    fleet = FleetProgress(view.screen, [target.node.name for target in targets])
+    single = CheckProgress(view.screen)
 
     def observer(index: int) -> Observer:
-        progress = CheckProgress(view.screen, live=len(targets) == 1)
-        screens.append(progress)
-        kept: list[CheckEvent] = []
+        show = single.observe if len(targets) == 1 else fleet.observer(index)
 
         def observe(event: CheckEvent) -> None:
             if isinstance(event, CheckFinished):
                 finished[index] = event.report
-            if silent:
-                return
-            kept.append(event)
-            if len(targets) == 1:
-                progress.observe(event)
-            elif isinstance(event, CheckFinished):
-                for one in kept:
-                    progress.observe(one)
-                view.screen.line("")
+            if not silent:
+                show(event)
 
         return observe
 
@@ -254,14 +247,20 @@ def _check(
         reports = [finished[index] for index in sorted(finished)]
         return reports[0] if len(targets) == 1 else FleetReport.of(reports)
 
+    for target in targets:
+        for finding in target.node.key_findings:
+            view.screen.warn(f"{target.node.name}: {finding}")
     try:
         loop.run(check_all())
     finally:
-        for progress in screens:
-            progress.close()
+        single.close()
+        fleet.close()
         if finished:
             write_reports(result())
-    return result()
+    outcome = result()
+    if isinstance(outcome, FleetReport) and not silent:
+        fleet.finish(outcome)
+    return outcome
 
 
 def explain(

@@ -3,11 +3,9 @@ to mend it, and what it cost."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from hermes_ctl.checks.model import Report, Severity, Status, Step, Verdict
+from hermes_ctl.checks.model import Step
 from hermes_ctl.checks.runner import (
     CheckEvent,
     CheckFinished,
@@ -19,32 +17,13 @@ from hermes_ctl.checks.runner import (
 )
 from hermes_ctl.durations import format_duration
 from hermes_ctl.render.console import Screen, cell
+from hermes_ctl.render.steps import step_line, write_verdict
 
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-_STYLE = {
-    Status.PASS: "green",
-    Status.WARN: "yellow",
-    Status.FAIL: "bold red",
-    Status.SKIP: "dim",
-    Status.UNKNOWN: "magenta",
-}
-_VERDICT = {
-    Verdict.READY: ("READY", "bold green"),
-    Verdict.NOT_READY: ("NOT READY", "bold red"),
-    Verdict.UNDETERMINED: ("UNDETERMINED", "bold magenta"),
-}
-_COUNTED = (
-    ("passed", "passed"),
-    ("warn", "with a warning"),
-    ("fail", "failed"),
-    ("unknown", "unknown"),
-    ("skip", "not applicable"),
-)
-_LABEL = 10
-_SHORT_SUMMARY = 400
+_LONGEST_REASON = 160
 
 
 class CheckProgress:
@@ -57,12 +36,12 @@ class CheckProgress:
     def __init__(self, screen: Screen, *, live: bool = True) -> None:
         self.screen = screen
         self._started: CheckStarted | None = None
-        self._version: str | None = None
+        self._reached: NodeReached | None = None
         self._running: set[str] = set()
         self._settled: dict[str, Step] = {}
         self._written = 0
         self._headed = False
-        self._waiting: str | None = None
+        self._waiting: Waiting | None = None
         self._live: Live | None = None
         self._wants_live = live and screen.is_terminal and screen.animates
 
@@ -72,15 +51,16 @@ class CheckProgress:
             self._started = event
             self._begin()
         elif isinstance(event, NodeReached):
-            self._version, self._waiting = event.version, None
+            self._reached, self._waiting = event, None
         elif isinstance(event, Waiting):
             self._wait(event)
         elif isinstance(event, StepStarted):
             self._running.add(event.id)
+            self._waiting = None
         elif isinstance(event, StepSettled):
             self._settled[event.step.id] = event.step
         elif isinstance(event, CheckFinished):
-            self._finish(event.report)
+            self._finish(event)
             return
         self._update()
 
@@ -101,21 +81,21 @@ class CheckProgress:
         self._live.start()
 
     def _wait(self, event: Waiting) -> None:
-        left = format_duration(event.seconds_left)
-        said = f"waiting up to {left}: {cell(event.reason, 160)}"
-        if self._live is None and said != self._waiting:
-            self.screen.note(said)
-        self._waiting = said
+        before, self._waiting = self._waiting, event
+        if self._live is None and (before is None or before.reason != event.reason):
+            self.screen.note(_waiting_line(event))
 
     def _update(self) -> None:
         if self._live is not None:
-            self._live.update(_joined(self._lines()), refresh=True)
+            from rich.text import Text
+
+            self._live.update(Text("\n").join(self._lines()), refresh=True)
         elif not self._wants_live and not self.screen.quiet:
             self._write_settled()
 
     def _write_settled(self) -> None:
         """Write the lines that are final: those of settled steps without an open one before them."""
-        if self._started is None or not self._settled:
+        if self._started is None or not self._settled or self._waiting is not None:
             return
         steps = self._started.steps
         while self._written < len(steps) and steps[self._written][1] in self._settled:
@@ -132,24 +112,34 @@ class CheckProgress:
         if self._started is None:
             return []
         lines = [self._header(), Text("")]
-        if self._waiting:
-            return [*lines, Text(f"  {self._waiting}", style="dim")]
+        if self._waiting is not None:
+            return [*lines, Text(f"  {_waiting_line(self._waiting)}", style="dim")]
         return [*lines, *(self._line(*step) for step in self._started.steps)]
 
     def _header(self) -> Text:
+        """Node, address, release and checklist; on a narrow terminal in two lines."""
         from rich.text import Text
 
         started = self._started
         if started is None:
             return Text("")
         node = started.node
-        hermes = f"Hermes {cell(self._version, 40)}" if self._version else "Hermes not reached"
-        parts = [
-            cell(node.url),
-            hermes,
-            f"checklist {cell(started.checklist.name)} (release {cell(started.release)})",
-        ]
-        return Text(cell(node.name), style="bold") + Text("  " + "  ".join(parts), style="not bold")
+        checklist = f"checklist {cell(started.checklist.name)} (release {cell(started.release)})"
+        first = [cell(node.url), *([self._hermes] if self._hermes else [])]
+        line = Text(cell(node.name), style="bold")
+        line.append("  " + "  ".join(first), style="not bold")
+        fits = line.cell_len + 2 + len(checklist) <= self.screen.out.width
+        line.append(("  " if fits else "\n  ") + checklist, style="not bold")
+        return line
+
+    @property
+    def _hermes(self) -> str:
+        """Empty as long as nobody has asked, and where nobody had to."""
+        if self._reached is not None:
+            version = self._reached.version
+            return f"Hermes {cell(version, 40)}" if version else "Hermes of unknown release"
+        failed = any(step.blocked_by for step in self._settled.values())
+        return "Hermes not reached" if failed else ""
 
     def _line(self, number: int, step_id: str, title: str) -> Text:
         step = self._settled.get(step_id)
@@ -167,103 +157,18 @@ class CheckProgress:
         steps = self._started.steps if self._started else ()
         return max((len(step_id) for _, step_id, _ in steps), default=0)
 
-    def _finish(self, report: Report) -> None:
+    def _finish(self, event: CheckFinished) -> None:
+        self._waiting = None
         lines = self._lines()
         self.close()
-        out = self.screen.out
         if self._wants_live and not self.screen.quiet:
             for line in lines:
-                out.print(line)
+                self.screen.out.print(line)
         elif not self.screen.quiet:
             self._write_settled()
-        write_verdict(self.screen, report, named=self.screen.quiet)
+        write_verdict(self.screen, event.report, named=self.screen.quiet)
 
 
-def _joined(lines: Iterable[Text]) -> Text:
-    from rich.text import Text
-
-    return Text("\n").join(lines)
-
-
-def step_line(screen: Screen, step: Step, width: int) -> Text:
-    """One settled step as one line: mark, number, id, summary, and its time where it took some."""
-    from rich.text import Text
-
-    marks = screen.marks
-    mark = {
-        Status.PASS: marks.passed,
-        Status.WARN: marks.warned,
-        Status.FAIL: marks.failed,
-        Status.SKIP: marks.skipped,
-        Status.UNKNOWN: marks.unknown,
-    }[step.status]
-    style = _STYLE[step.status]
-    summary = cell(step.summary, _SHORT_SUMMARY)
-    if step.blocked_by:
-        summary += f" (see {step.blocked_by})"
-    if step.severity is Severity.ADVISORY and step.status not in (Status.PASS, Status.SKIP):
-        summary += " (advisory)"
-    line = Text("  ") + Text(mark, style=style)
-    line.append(f" {step.number:>2} {step.id:<{width}}  ", style="dim" if style == "dim" else "")
-    line.append(summary, style="" if step.status is Status.PASS else style)
-    if step.duration_s >= 0.05 and step.status is not Status.SKIP:
-        taken = f"{step.duration_s:.1f} s"
-        room = min(screen.out.width, 100) - line.cell_len - len(taken)
-        if room >= 2:
-            line.append(" " * room + taken, style="dim")
-    return line
-
-
-def write_verdict(screen: Screen, report: Report, *, named: bool = False) -> None:
-    """The verdict and its cost, then for each step that is not well: expected, found, fix."""
-    from rich.text import Text
-
-    out = screen.out
-    word, style = _VERDICT[report.verdict]
-    if report.interrupted:
-        word += " (interrupted)"
-    parts = [", ".join(_counts(report))]
-    if report.cost.runs:
-        tokens = report.cost.input_tokens + report.cost.output_tokens
-        parts.append(f"{report.cost.runs} runs, {tokens:,} tokens")
-    parts.append(format_duration(report.duration_s))
-    line = Text(f"{cell(report.node.name)}  " if named else "")
-    line.append(word, style=style)
-    line.append("  " + " · ".join(parts))
-    if not named:
-        out.print()
-    out.print(line)
-    if named and report.verdict is Verdict.READY:
-        return
-    for step in report.steps:
-        if step.status in (Status.FAIL, Status.UNKNOWN, Status.WARN):
-            out.print()
-            _write_trouble(screen, step)
-
-
-def _counts(report: Report) -> list[str]:
-    named = ((getattr(report.counts, field), word) for field, word in _COUNTED)
-    return [f"{number} {word}" for number, word in named if number]
-
-
-def _write_trouble(screen: Screen, step: Step) -> None:
-    from rich.text import Text
-
-    rows: list[tuple[str, str]] = []
-    if step.expected:
-        rows.append(("expected", step.expected))
-    rows.append(("found", step.observed or step.summary))
-    rows += [("fix", line) for line in step.fix]
-    rows.append(("more", f"hermesctl explain {step.id}"))
-    indent = max(_LABEL, len(step.id) + 1)
-    for index, (label, text) in enumerate(rows):
-        shown = cell(text)
-        room = max(screen.out.width - indent - 9, 20)
-        for number, piece in enumerate(textwrap.wrap(shown, room) or [""]):
-            line = Text()
-            line.append(
-                (step.id if index == number == 0 else "").ljust(indent), style=_STYLE[step.status]
-            )
-            line.append(("" if number else label).ljust(9), style="dim")
-            line.append(piece)
-            screen.out.print(line)
+def _waiting_line(event: Waiting) -> str:
+    left = format_duration(event.seconds_left)
+    return f"waiting up to {left}: {cell(event.reason, _LONGEST_REASON)}"

@@ -33,7 +33,12 @@ def report_files(wanted: Sequence[str]) -> Iterator[Callable[[AnyReport], None]]
     files: list[ReportFile] = []
     try:
         for item in wanted:
-            files.append(_open(item))
+            file = _open(item)
+            files.append(file)
+            if sum(file.path.resolve() == other.path.resolve() for other in files) > 1:
+                raise UsageError(
+                    f"the report file {file.path} is named twice", hint="a file for each form"
+                )
         yield lambda report: _write_all(files, report)
     finally:
         for file in files:
@@ -48,6 +53,11 @@ def _open(item: str) -> ReportFile:
     path = Path(name)
     if path.is_dir():
         raise UsageError(f"the report {name} is a folder", hint="name a file")
+    if path.exists() and not path.is_file():
+        raise UsageError(
+            f"the report {name} is no ordinary file, which can be replaced as a whole",
+            hint="name a file; -o json prints the report",
+        )
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:

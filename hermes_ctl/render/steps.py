@@ -1,0 +1,155 @@
+"""The lines of a check: a step in one, the verdict, and for each step that is not well what was
+expected, what was found, and what mends it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hermes_ctl.checks.model import Report, Severity, Status, Step, Verdict
+from hermes_ctl.checks.runner import NO_RUNS, NOT_CHOSEN
+from hermes_ctl.durations import format_duration
+from hermes_ctl.render.console import Screen, cell
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+STYLE = {
+    Status.PASS: "green",
+    Status.WARN: "yellow",
+    Status.FAIL: "bold red",
+    Status.SKIP: "dim",
+    Status.UNKNOWN: "magenta",
+}
+VERDICT = {
+    Verdict.READY: ("READY", "bold green"),
+    Verdict.NOT_READY: ("NOT READY", "bold red"),
+    Verdict.UNDETERMINED: ("UNDETERMINED", "bold magenta"),
+}
+_NOT_WELL = (Status.FAIL, Status.UNKNOWN, Status.WARN)
+_LEFT_OUT = (NOT_CHOSEN, NO_RUNS)
+_LABEL = 10
+_TIMES_AT = 100
+"""Columns at which the times end, however wide the terminal is."""
+
+_SHORT_SUMMARY = 400
+_NARROWEST = 20
+
+
+def step_line(screen: Screen, step: Step, width: int) -> Text:
+    """One settled step: mark, number, id in `width` columns, summary, and its time where it took
+    some. What does not fit on one line goes on below the summary."""
+    from rich.text import Text
+
+    style = STYLE[step.status]
+    line = Text("  ") + Text(_mark(screen, step.status), style=style)
+    line.append(f" {step.number:>2} {step.id:<{width}}  ", style="dim" if style == "dim" else "")
+    indent = line.cell_len
+    pieces = _wrapped(_summary(step), screen.out.width - indent)
+    line.append(f"\n{' ' * indent}".join(pieces), style="" if step.status is Status.PASS else style)
+    if step.duration_s >= 0.05 and step.status is not Status.SKIP:
+        taken = f"{step.duration_s:.1f} s"
+        last = len(pieces[-1]) + indent
+        room = min(screen.out.width, _TIMES_AT) - last - len(taken)
+        if room >= 2:
+            line.append(" " * room + taken, style="dim")
+    return line
+
+
+def _summary(step: Step) -> str:
+    summary = cell(step.summary, _SHORT_SUMMARY)
+    if step.blocked_by:
+        summary += f" (see {step.blocked_by})"
+    if step.severity is Severity.ADVISORY and step.status not in (Status.PASS, Status.SKIP):
+        summary += " (advisory)"
+    return summary
+
+
+def _mark(screen: Screen, status: Status) -> str:
+    marks = screen.marks
+    return {
+        Status.PASS: marks.passed,
+        Status.WARN: marks.warned,
+        Status.FAIL: marks.failed,
+        Status.SKIP: marks.skipped,
+        Status.UNKNOWN: marks.unknown,
+    }[status]
+
+
+def write_verdict(screen: Screen, report: Report, *, named: bool = False) -> None:
+    """The verdict and its cost, then what is not well; with `named`, the node's name before it."""
+    if not named:
+        screen.out.print()
+    screen.out.print(verdict_line(report, cell(report.node.name) if named else ""))
+    if named and report.verdict is Verdict.READY:
+        return
+    for step in report.steps:
+        if step.status in _NOT_WELL:
+            screen.out.print()
+            _write_trouble(screen, step)
+
+
+def verdict_line(report: Report, name: str = "") -> Text:
+    """`NOT READY  9 passed, 2 failed · 4 runs, 412 tokens · 4.6 s`, after `name` where one is
+    given."""
+    from rich.text import Text
+
+    word, style = VERDICT[report.verdict]
+    if report.interrupted:
+        word += " (interrupted)"
+    parts = [", ".join(_counts(report))]
+    if report.cost.runs:
+        tokens = report.cost.input_tokens + report.cost.output_tokens
+        runs = f"{report.cost.runs} run{'s' * (report.cost.runs != 1)}"
+        parts.append(f"{runs}, {tokens:,} tokens")
+    parts.append(format_duration(report.duration_s))
+    line = Text(f"{name}  " if name else "")
+    line.append(word, style=style)
+    line.append("  " + " · ".join(parts))
+    return line
+
+
+def _counts(report: Report) -> Iterator[str]:
+    """What the steps came to, in words; three ways of being skipped are three things."""
+    skipped = [step for step in report.steps if step.status is Status.SKIP]
+    blocked = sum(step.blocked_by is not None for step in skipped)
+    left_out = sum(step.blocked_by is None and step.summary in _LEFT_OUT for step in skipped)
+    counts = report.counts
+    for number, words in (
+        (counts.passed, "passed"),
+        (counts.warn, "with a warning"),
+        (counts.fail, "failed"),
+        (counts.unknown, "unknown"),
+        (blocked, "not settled"),
+        (left_out, "left out"),
+        (len(skipped) - blocked - left_out, "not applicable"),
+    ):
+        if number:
+            yield f"{number} {words}"
+
+
+def _write_trouble(screen: Screen, step: Step) -> None:
+    from rich.text import Text
+
+    rows: list[tuple[str, str]] = []
+    if step.expected:
+        rows.append(("expected", step.expected))
+    rows.append(("found", step.observed or step.summary))
+    rows += [("fix", line) for line in step.fix]
+    rows.append(("more", f"hermesctl explain {step.id}"))
+    indent = max(_LABEL, len(step.id) + 1)
+    for index, (label, text) in enumerate(rows):
+        for number, piece in enumerate(_wrapped(cell(text), screen.out.width - indent - 9)):
+            line = Text()
+            line.append(
+                (step.id if index == number == 0 else "").ljust(indent), style=STYLE[step.status]
+            )
+            line.append(("" if number else label).ljust(9), style="dim")
+            line.append(piece)
+            screen.out.print(line)
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    """`text` in lines; names and commands with dashes stay whole, so that they can be copied."""
+    return textwrap.wrap(text, max(room, _NARROWEST), break_on_hyphens=False) or [""]
