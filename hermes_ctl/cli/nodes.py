@@ -35,8 +35,8 @@ def _resolve(options: NodeOptions, resolver: Resolver) -> Node:
 
 
 def resolve_all(names: Sequence[str], options: NodeOptions) -> list[Node]:
-    """One node for each name (a context, `lab[:NAME]` or a URL), or the one that is meant
-    without a name."""
+    """One node for each name (a context, `CONTEXT/PROFILE` for a profile that has a key of its own,
+    `lab[:NAME]` or a URL), or the one that is meant without a name."""
     if not names:
         return [resolve(options)]
     if options.url or options.context:
@@ -45,7 +45,17 @@ def resolve_all(names: Sequence[str], options: NodeOptions) -> list[Node]:
             hint="use one way or the other",
         )
     resolver = Resolver(config.environment())  # reads each file once, however many nodes there are
-    return [_resolve(_named(name, options), resolver) for name in names]
+    return [_node_of(name, options, resolver) for name in names]
+
+
+def _node_of(name: str, options: NodeOptions, resolver: Resolver) -> Node:
+    context, slash, profile = name.partition("/")
+    if slash and ":" not in name and options.profile is None:
+        known = resolver.contexts.contexts.get(context)
+        if known is not None and profile in known.profiles:
+            meant = replace(options, context=context, profile=profile)
+            return replace(resolver.resolve(meant), name=name)
+    return _resolve(_named(name, options), resolver)
 
 
 def complete(incomplete: str) -> list[str]:
