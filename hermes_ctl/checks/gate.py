@@ -215,7 +215,12 @@ def _waived(
         for waiver, result in zip(waivers, results, strict=True)
         if result.state is WaiverState.APPLIED
     ]
-    marked = [one.model_copy(update={"waived": _reason(one.id, applied)}) for one in differences]
+    marked = [
+        one
+        if one.level is Level.COMPATIBLE
+        else one.model_copy(update={"waived": _reason(one.id, applied)})
+        for one in differences
+    ]
     return marked, results
 
 

@@ -57,6 +57,11 @@ def test_a_waiver_that_nothing_needs_is_told() -> None:
     assert report.exit_code == 0
 
 
+def test_what_is_compatible_needs_no_waiver() -> None:
+    report = gate(Waiver(SKILLS, "known"), Waiver("feature:*", "all of them"))
+    assert (report.waivers[1].state, report.counts.compatible) == (WaiverState.UNUSED, 1)
+
+
 def test_a_waiver_does_not_cover_its_neighbours() -> None:
     assert gate(Waiver("route:GET /v1/skill", "near")).exit_code == 1
     assert gate(Waiver("route", "all")).exit_code == 1
