@@ -17,8 +17,7 @@ from hermes_ctl.top.style import STYLE
 
 
 class TopApp(App[None]):
-    """`failure` is what ended it, where that was a bug: textual would show it with all variables,
-    and a key may be among them."""
+    """The application. A bug ends it without a word: `failure` is then for the caller to raise."""
 
     CSS = STYLE
     ENABLE_COMMAND_PALETTE = False
@@ -27,15 +26,17 @@ class TopApp(App[None]):
     def __init__(self, overview: Overview) -> None:
         super().__init__()
         self.theme = "ansi-dark"
-        self.failure: Exception | None = None
         self._overview = overview
 
     def get_default_screen(self) -> Screen[None]:
         return self._overview
 
-    def _handle_exception(self, error: Exception) -> None:
-        self.failure = self.failure or error
-        self._return_code = 1
+    @property
+    def failure(self) -> Exception | None:
+        return self._exception
+
+    def _fatal_error(self) -> None:
+        """In place of textual's: that prints every variable, and a key may be among them."""
         self._close_messages_no_wait()
 
 

@@ -133,7 +133,9 @@ def run_cells(live: Live, now: datetime) -> tuple[Text, Text, Text, Text, Text]:
     """Run, node, state, age, and its prompt, or why it could not be asked."""
     entry = live.entry
     until = entry.ended_at or (now if live.is_active else entry.seen_at)
-    told = cell(live.problem, OPEN) if live.problem else cell(neutral(entry.prompt, 300))
+    told = (
+        cell(neutral(live.problem, 300), OPEN) if live.problem else cell(neutral(entry.prompt, 300))
+    )
     return (
         cell(short_id(entry.run_id)),
         cell(neutral(entry.node)),
