@@ -187,6 +187,10 @@ def _completed(run: Run) -> tuple[Verdict, str | None]:
             "reported as completed, but without a token spent: the output may be cut off, or may be "
             "an error's text (a gateway that is shut down does this)"
         )
+    if run.usage is not None and run.usage.output_tokens == 0:
+        return Verdict.SUSPECT, (
+            "reported as completed, but the model gave no token: the output is the server's own text"
+        )
     return Verdict.SUCCESS, None
 
 

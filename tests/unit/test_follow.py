@@ -468,6 +468,7 @@ async def test_the_end_of_another_run_is_not_this_one_s() -> None:
         (status("completed", output=" \n", usage=USAGE), Verdict.SUSPECT, 1),
         (status("completed", output="w0 w1", usage={"total_tokens": 0}), Verdict.SUSPECT, 1),
         (status("completed", output="w0 w1"), Verdict.SUSPECT, 1),
+        (status("completed", output="No reply", usage={"input_tokens": 9}), Verdict.SUSPECT, 1),
         (status("failed", error="HTTP 500: boom"), Verdict.FAILED, 1),
         (status("failed", output="stopped", turn_exit_reason="repetition"), Verdict.FAILED, 1),
         (status("failed"), Verdict.FAILED, 1),
