@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.cli.operators import node, operator
 from tests.cli.shell import shell
 
-__all__ = ["shell"]
+__all__ = ["node", "operator", "shell"]
