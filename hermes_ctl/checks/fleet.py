@@ -11,6 +11,7 @@ import hashlib
 import resource
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from weakref import WeakValueDictionary
 
 from hermes_ctl import __version__, clock
 from hermes_ctl.checks.checklist import Checklist
@@ -195,10 +196,11 @@ def unchecked(
 
 
 class SharedContracts:
-    """Nodes of one release have one and the same contract: it is kept once for all of them."""
+    """Nodes of one release have one and the same contract: it is kept once for all of them, and for
+    as long as one of their reports is."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Contract] = {}
+        self._known: WeakValueDictionary[bytes, Contract] = WeakValueDictionary()
 
     def shared(self, contract: Contract) -> Contract:
         digest = hashlib.sha256(contract.model_dump_json().encode()).digest()

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hermes_ctl import config
+from hermes_ctl.cli import fleet as many
 from hermes_ctl.cli import loop, nodes, suggestions
-from hermes_ctl.cli.options import DocumentView, NodeOptions, View, duration
+from hermes_ctl.cli.inventory import nodes_of
+from hermes_ctl.cli.options import FleetOptions, NodeOptions, StreamView, View, duration
 from hermes_ctl.cli.sides import with_lab
 from hermes_ctl.errors import UsageError
 
 if TYPE_CHECKING:
     from hermes_ctl.checks.checklist import Checklist
+    from hermes_ctl.checks.fleet import Target
     from hermes_ctl.checks.model import FleetReport, Report
     from hermes_ctl.checks.runner import CheckEvent
     from hermes_ctl.checks.subject import CheckSettings
-    from hermes_ctl.config import Node
-
-Observer = Callable[["CheckEvent"], None]
-
-
-@dataclass(slots=True)
-class Target:
-    """One node to check, with the settings that are its own."""
-
-    node: Node
-    settings: CheckSettings
 
 
 def command(
@@ -77,6 +67,9 @@ def command(
     wait: Annotated[
         float, duration("--wait", help="Retry for so long what may pass in time.")
     ] = 0.0,
+    deadline: Annotated[
+        float | None, duration("--deadline", help="Longest time for the check of a node.")
+    ] = None,
     release: Annotated[
         str | None, typer.Option(metavar="SPEC", help="The reviewed release, such as ==0.20.4.*.")
     ] = None,
@@ -115,11 +108,13 @@ def command(
         bool, typer.Option("--schema", help="Print the report's JSON Schema and do nothing else.")
     ] = False,
     node: NodeOptions,
-    view: DocumentView,
+    fleet: FleetOptions,
+    view: StreamView,
 ) -> int:
     """Learn whether a node is ready: the contract's checklist, step by step.
 
-    Exit code 0 says ready, 1 not ready, 3 that it could not be determined.
+    Exit code 0 says ready, 1 not ready, 3 that it could not be determined; of several nodes, 1 where
+    one is not ready, else 3 where one could not be determined.
 
     Examples:
 
@@ -128,6 +123,10 @@ def command(
       hermesctl check -u http://node1:8642 --key-file node1.key
 
       hermesctl check node1 node2                 two contexts, side by side
+
+      hermesctl check --all --label site=lab      every context with this label
+
+      ansible-inventory --list | hermesctl check --inventory - --group hermes
 
       hermesctl check --no-runs --wait 60s        only what costs nothing, when it is up
 
@@ -142,6 +141,7 @@ def command(
     if schema:
         view.screen.document(report_schema())
         return 0
+    many.require_usable(fleet, view, nagios=nagios)
     chosen = load_checklist(checklist)
     settings = CheckSettings(
         only=tuple(only or ()),
@@ -150,6 +150,7 @@ def command(
         runs=not no_runs,
         allow_busy=allow_busy,
         wait=wait,
+        deadline=deadline,
         release=check_release(release) if release else None,
         hermes_bin=hermes_bin,
         hermes_home=hermes_home,
@@ -165,102 +166,100 @@ def command(
     with ExitStack() as stack:
         write_reports = stack.enter_context(reports(report or (), view.screen))
         if lab:
-            targets = [_in_lab(names or (), node, settings, view, stack)]
+            targets = [_in_lab(names or (), node, fleet, settings, view, stack)]
         else:
-            targets = _targets(names or (), node, settings)
-        silent = nagios or view.format == "json"
-        result = _check(targets, chosen, view, write_reports, silent=silent)
-    if nagios:
-        from hermes_ctl.report.nagios import plugin_code, text
+            targets = _targets(names or (), node, fleet, settings, view)
+        if fleet.interval is not None:
+            many.watch(targets, chosen, fleet, view, write_reports)
+        if fleet.of_many or len(targets) > 1:
+            return _exit_code(
+                many.check_many(targets, chosen, fleet.jobs, view, write_reports, silent=nagios),
+                view,
+                nagios=nagios,
+            )
+        result = _check(targets[0], chosen, view, write_reports, silent=nagios)
+        return _exit_code(result, view, nagios=nagios)
 
-        view.screen.line(text(result).rstrip("\n"))
-        return int(plugin_code(result))
-    if view.format == "json":
-        view.screen.document(result.document())
-    return result.exit_code
+
+def _exit_code(report: Report | FleetReport, view: StreamView, *, nagios: bool) -> int:
+    if not nagios:
+        return report.exit_code
+    from hermes_ctl.report.nagios import plugin_code, text
+
+    view.screen.line(text(report).rstrip("\n"))
+    return int(plugin_code(report))
 
 
-def _targets(names: Sequence[str], options: NodeOptions, settings: CheckSettings) -> list[Target]:
-    found = nodes.resolve_all(names, options)
+def _targets(
+    names: Sequence[str],
+    options: NodeOptions,
+    fleet: FleetOptions,
+    settings: CheckSettings,
+    view: StreamView,
+) -> list[Target]:
+    from hermes_ctl.checks.fleet import Target
+
+    found = nodes_of(names, fleet.choice, options, view.screen.note)
     return [Target(node, with_lab(settings, nodes.lab_of(node))) for node in found]
 
 
 def _in_lab(
     names: Sequence[str],
     options: NodeOptions,
+    fleet: FleetOptions,
     settings: CheckSettings,
-    view: DocumentView,
+    view: StreamView,
     stack: ExitStack,
 ) -> Target:
     """The lab's node: of the lab that is up, or of one that lives as long as this check."""
+    from hermes_ctl.checks.fleet import Target
     from hermes_ctl.lab.gateway import running, start
 
-    if names or options.url or options.context:
+    if names or options.url or options.context or fleet.of_many:
         raise UsageError(
             "--lab names the node already", hint="leave it out, or check lab:NAME instead"
         )
     environment = config.environment()
     kept = [lab for lab in running(environment) if lab.state.kept]
     if kept:
-        return _targets(["lab"], options, settings)[0]
+        return _targets(["lab"], options, fleet, settings, view)[0]
     lab = stack.enter_context(start(environment=environment, report=view.screen.note))
     return Target(lab.profile_node(options.profile), with_lab(settings, lab))
 
 
 def _check(
-    targets: Sequence[Target],
+    target: Target,
     checklist: Checklist,
-    view: DocumentView,
-    write_reports: Callable[[Report | FleetReport], None],
+    view: StreamView,
+    publish: Callable[[Report | FleetReport], None],
     *,
     silent: bool,
-) -> Report | FleetReport:
-    """Check all targets side by side. The reports are written on every way out, Ctrl-C included."""
-    from hermes_ctl.checks.model import FleetReport
+) -> Report:
+    """Check one node. What was settled is told and published on every way out, Ctrl-C included."""
     from hermes_ctl.checks.runner import CheckFinished, check_node
-    from hermes_ctl.render.fleet import FleetProgress
     from hermes_ctl.render.progress import CheckProgress
 
-    finished: dict[int, Report] = {}
-    fleet = FleetProgress(view.screen, [target.node.name for target in targets])
-    single = CheckProgress(view.screen)
+    progress = CheckProgress(view.screen)
+    finished: list[Report] = []
 
-    def observer(index: int) -> Observer:
-        show = single.observe if len(targets) == 1 else fleet.observer(index)
+    def observe(event: CheckEvent) -> None:
+        if isinstance(event, CheckFinished):
+            finished.append(event.report)
+        if view.format == "text" and not silent:
+            progress.observe(event)
 
-        def observe(event: CheckEvent) -> None:
-            if isinstance(event, CheckFinished):
-                finished[index] = event.report
-            if not silent:
-                show(event)
-
-        return observe
-
-    async def check_all() -> None:
-        async with asyncio.TaskGroup() as group:
-            for index, target in enumerate(targets):
-                group.create_task(
-                    check_node(target.node, checklist, target.settings, observer(index))
-                )
-
-    def result() -> Report | FleetReport:
-        reports = [finished[index] for index in sorted(finished)]
-        return reports[0] if len(targets) == 1 else FleetReport.of(reports)
-
-    for target in targets:
-        for finding in target.node.key_findings:
-            view.screen.warn(f"{target.node.name}: {finding}")
+    for finding in target.node.key_findings:
+        view.screen.warn(f"{target.node.name}: {finding}")
     try:
-        loop.run(check_all())
+        loop.run(check_node(target.node, checklist, target.settings, observe))
     finally:
-        single.close()
-        fleet.close()
-        if finished:
-            write_reports(result())
-    outcome = result()
-    if isinstance(outcome, FleetReport) and not silent:
-        fleet.finish(outcome)
-    return outcome
+        progress.close()
+        for report in finished:
+            publish(report)
+            if view.format != "text" and not silent:
+                show = view.screen.document if view.format == "json" else view.screen.json_line
+                show(report.document())
+    return finished[-1]
 
 
 def explain(

@@ -41,6 +41,24 @@ class Choice:
         return bool(self.groups or self.labels or self.everything)
 
 
+@dataclass(frozen=True, slots=True)
+class FleetOptions:
+    """Which nodes of many are checked, how many at once, and how often.
+
+    None is the default; `interval` is in seconds, None: once; `command` runs when a verdict changes.
+    """
+
+    choice: Choice = Choice()
+    jobs: int | None = None
+    interval: float | None = None
+    command: str | None = None
+
+    @property
+    def of_many(self) -> bool:
+        """Whether many nodes are meant, however many there turn out to be."""
+        return self.choice.by_kind or self.choice.inventory is not None
+
+
 def parse_labels(texts: Sequence[str]) -> dict[str, str]:
     """`K=V` each. Raises `UsageError` for anything else, and for a label that is wanted twice."""
     labels: dict[str, str] = {}
@@ -72,6 +90,13 @@ def nodes_of(
     if options.profile is not None:
         entries = [Entry(name) for name in dict.fromkeys(entry.context for entry in entries)]
     return _resolved(entries, Resolver(environment, contexts), options)
+
+
+def complete_groups(incomplete: str) -> list[str]:
+    """The groups of the configuration's contexts that begin so."""
+    contexts = load_contexts(config.environment()).contexts.values()
+    groups = sorted({group for context in contexts for group in context.groups})
+    return [group for group in groups if group.startswith(incomplete)]
 
 
 def _check_usage(names: Sequence[str], choice: Choice, options: NodeOptions) -> None:

@@ -5,6 +5,7 @@ A command function says what it needs by the type of a parameter, and gets it ma
     def command(step: StepArgument, node: NodeOptions, view: ListView) -> int | None: ...
 
 `node: NodeOptions` stands for `--url`, `--key-file`, ... (hand it to `nodes.resolve`);
+`fleet: FleetOptions` for the choice of many nodes;
 `view: View`, `DocumentView`, `ResourceView`, `ListView` or `StreamView` for `-o` and what every
 command has; `selection: Selection` for `--grep` and `--sort` of a list.
 """
@@ -21,6 +22,7 @@ import typer
 
 from hermes_ctl import config
 from hermes_ctl.cli import nodes
+from hermes_ctl.cli.inventory import Choice, FleetOptions, complete_groups, parse_labels
 from hermes_ctl.config import NodeOptions
 from hermes_ctl.durations import parse_duration
 from hermes_ctl.render.console import ColorPolicy, Screen
@@ -30,6 +32,7 @@ from hermes_ctl.render.views import DocumentView, ListView, ResourceView, Stream
 
 __all__ = [
     "DocumentView",
+    "FleetOptions",
     "ListView",
     "NodeOptions",
     "ResourceView",
@@ -42,6 +45,7 @@ __all__ = [
 
 NODE = "Node"
 OUTPUT = "Output"
+MANY = "Many nodes"
 
 
 def duration(*names: str, help: str, panel: str | None = None) -> Any:
@@ -97,6 +101,59 @@ Insecure = Annotated[
 ]
 Proxy = Annotated[
     bool, _node_option("--proxy", help="Obey proxy variables for private addresses too.")
+]
+
+Groups = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--group",
+        "-g",
+        metavar="GROUP",
+        rich_help_panel=MANY,
+        autocompletion=complete_groups,
+        help="The nodes of this group (repeatable).",
+    ),
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label",
+        "-l",
+        metavar="K=V",
+        rich_help_panel=MANY,
+        help="Only nodes with this label (repeatable).",
+    ),
+]
+Everything = Annotated[
+    bool, typer.Option("--all", rich_help_panel=MANY, help="All nodes there are.")
+]
+InventoryFile = Annotated[
+    str | None,
+    typer.Option(
+        "--inventory",
+        metavar="FILE|-",
+        rich_help_panel=MANY,
+        help="Nodes from FILE: TOML, Ansible's JSON, or addresses.",
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs", "-j", metavar="N", min=1, rich_help_panel=MANY, help="Nodes at once (32)."
+    ),
+]
+Watch = Annotated[
+    float | None,
+    duration("--watch", help="Check again and again, show only what changes.", panel=MANY),
+]
+Execute = Annotated[
+    str | None,
+    typer.Option(
+        "--exec",
+        metavar="COMMAND",
+        rich_help_panel=MANY,
+        help="With --watch: run it when a verdict changes, the report on its input.",
+    ),
 ]
 
 Grep = Annotated[
@@ -161,7 +218,29 @@ def _view(kind: type[View], **options: tuple[Any, Any]) -> OptionGroup:
     return OptionGroup({**options, **common}, make)
 
 
+def _fleet(values: dict[str, Any]) -> FleetOptions:
+    choice = Choice(
+        groups=tuple(values["groups"] or ()),
+        labels=parse_labels(values["labels"] or ()),
+        everything=values["everything"],
+        inventory=values["inventory"],
+    )
+    return FleetOptions(choice, values["jobs"], values["watch"], values["execute"])
+
+
 _GROUPS: dict[type, OptionGroup] = {
+    FleetOptions: OptionGroup(
+        {
+            "groups": (Groups, None),
+            "labels": (Labels, None),
+            "everything": (Everything, False),
+            "inventory": (InventoryFile, None),
+            "jobs": (Jobs, None),
+            "watch": (Watch, None),
+            "execute": (Execute, None),
+        },
+        _fleet,
+    ),
     NodeOptions: OptionGroup(
         {
             "url": (NodeUrl, None),

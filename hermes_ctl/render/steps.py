@@ -27,7 +27,7 @@ VERDICT = {
     Verdict.NOT_READY: ("NOT READY", "bold red"),
     Verdict.UNDETERMINED: ("UNDETERMINED", "bold magenta"),
 }
-_NOT_WELL = (Status.FAIL, Status.UNKNOWN, Status.WARN)
+NOT_WELL = (Status.FAIL, Status.UNKNOWN, Status.WARN)
 _LEFT_OUT = (NOT_CHOSEN, NO_RUNS)
 _LABEL = 10
 _TIMES_AT = 100
@@ -43,7 +43,7 @@ def step_line(screen: Screen, step: Step, width: int) -> Text:
     from rich.text import Text
 
     style = STYLE[step.status]
-    line = Text("  ") + Text(_mark(screen, step.status), style=style)
+    line = Text("  ") + Text(mark_of(screen, step.status), style=style)
     line.append(f" {step.number:>2} {step.id:<{width}}  ", style="dim" if style == "dim" else "")
     indent = line.cell_len
     pieces = _wrapped(_summary(step), screen.out.width - indent)
@@ -66,7 +66,7 @@ def _summary(step: Step) -> str:
     return summary
 
 
-def _mark(screen: Screen, status: Status) -> str:
+def mark_of(screen: Screen, status: Status) -> str:
     marks = screen.marks
     return {
         Status.PASS: marks.passed,
@@ -81,18 +81,19 @@ def write_verdict(screen: Screen, report: Report, *, named: bool = False) -> Non
     """The verdict and its cost, then what is not well; with `named`, the node's name before it."""
     if not named:
         screen.out.print()
-    screen.out.print(verdict_line(report, cell(report.node.name) if named else ""))
+    name = cell(report.node.name) if named else ""
+    screen.out.print(verdict_line(report, screen.out.width, name))
     if named and report.verdict is Verdict.READY:
         return
     for step in report.steps:
-        if step.status in _NOT_WELL:
+        if step.status in NOT_WELL:
             screen.out.print()
-            _write_trouble(screen, step)
+            write_trouble(screen, step)
 
 
-def verdict_line(report: Report, name: str = "") -> Text:
+def verdict_line(report: Report, width: int, name: str = "") -> Text:
     """`NOT READY  9 passed, 2 failed · 4 runs, 412 tokens · 4.6 s`, after `name` where one is
-    given."""
+    given; in several lines where `width` columns do not hold it."""
     from rich.text import Text
 
     word, style = VERDICT[report.verdict]
@@ -106,7 +107,12 @@ def verdict_line(report: Report, name: str = "") -> Text:
     parts.append(format_duration(report.duration_s))
     line = Text(f"{name}  " if name else "")
     line.append(word, style=style)
-    line.append("  " + " · ".join(parts))
+    indent = line.cell_len + 2
+    rows = [parts[0]]
+    for part in parts[1:]:
+        longer = f"{rows[-1]} · {part}"
+        rows = [*rows[:-1], longer] if indent + len(longer) <= width else [*rows, part]
+    line.append("  " + f"\n{' ' * indent}".join(rows))
     return line
 
 
@@ -129,10 +135,11 @@ def _counts(report: Report) -> Iterator[str]:
             yield f"{number} {words}"
 
 
-def _write_trouble(screen: Screen, step: Step) -> None:
+def write_trouble(screen: Screen, step: Step, *, on: str = "") -> None:
+    """What was expected and found, and what mends it; `on` names the nodes where there are several."""
     from rich.text import Text
 
-    rows: list[tuple[str, str]] = []
+    rows: list[tuple[str, str]] = [("on", on)] if on else []
     if step.expected:
         rows.append(("expected", step.expected))
     rows.append(("found", step.observed or step.summary))
