@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from hermes_ctl.render.views import View
 
 
+PLUGIN_UNKNOWN = 3
+"""What a plugin of Nagios says when it could not tell. Our own 2 would be its CRITICAL."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: the process's own) and return its exit code.
 
@@ -108,6 +112,10 @@ def _command(arguments: list[str]) -> int:
         return run(arguments, invocation)
     except BaseException as error:
         failure = _failure(error)
+    if _is_plugin(arguments) and failure.exit_code < 128:
+        sys.stdout.write(failure.plugin_line())
+        sys.stderr.write(failure.text())
+        return PLUGIN_UNKNOWN
     _report(failure, invocation.view if invocation else None, arguments)
     return failure.exit_code
 
@@ -145,10 +153,18 @@ def _report(failure: Failure, view: View | None, arguments: list[str]) -> None:
         sys.stdout.write(failure.document() + "\n")
 
 
+def _options(arguments: list[str]) -> list[str]:
+    return arguments[: arguments.index("--")] if "--" in arguments else arguments
+
+
+def _is_plugin(arguments: list[str]) -> bool:
+    return arguments[:1] == ["check"] and "--nagios" in _options(arguments)
+
+
 def _asks_for_json(arguments: list[str]) -> bool:
     from itertools import pairwise
 
-    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    options = _options(arguments)
     apart = ("-o", "json"), ("--output", "json")
     together = {"-ojson", "--output=json"}
     return any(pair in apart for pair in pairwise(options)) or not together.isdisjoint(options)

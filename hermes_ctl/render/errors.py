@@ -37,6 +37,11 @@ class Failure:
             lines.append(visible(redact(trace)).rstrip())
         return "\n".join(lines) + "\n"
 
+    def plugin_line(self) -> str:
+        """The one line that a plugin of Nagios says on standard output. A `|` would begin its
+        performance data."""
+        return f"HERMES UNKNOWN - {one_line(redact(self.message)).replace('|', '/')}\n"
+
     def document(self) -> str:
         """The JSON document that stands for the result: `{"error": {...}}`."""
         error = {
