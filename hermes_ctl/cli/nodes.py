@@ -68,6 +68,13 @@ def complete(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
+def complete_groups(incomplete: str) -> list[str]:
+    """The groups of the configuration's contexts that begin so."""
+    contexts = load_contexts(config.environment()).contexts.values()
+    groups = sorted({group for context in contexts for group in context.groups})
+    return [group for group in groups if group.startswith(incomplete)]
+
+
 def _named(name: str, options: NodeOptions) -> NodeOptions:
     # What has a port or a path is meant as an address, and refused as one where it has no scheme.
     if not is_lab(name) and (":" in name or "/" in name):

@@ -22,9 +22,9 @@ import typer
 
 from hermes_ctl import config
 from hermes_ctl.cli import nodes
-from hermes_ctl.cli.inventory import Choice, FleetOptions, complete_groups, parse_labels
 from hermes_ctl.config import NodeOptions
 from hermes_ctl.durations import parse_duration
+from hermes_ctl.inventory.choice import Choice, FleetOptions, parse_labels
 from hermes_ctl.render.console import ColorPolicy, Screen
 from hermes_ctl.render.selection import Selection
 from hermes_ctl.render.tables import Format
@@ -110,7 +110,7 @@ Groups = Annotated[
         "-g",
         metavar="GROUP",
         rich_help_panel=MANY,
-        autocompletion=complete_groups,
+        autocompletion=nodes.complete_groups,
         help="The nodes of this group (repeatable).",
     ),
 ]

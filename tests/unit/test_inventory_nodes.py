@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hermes_ctl.cli.inventory import Choice, nodes_of, parse_labels
+from hermes_ctl.cli.inventory import nodes_of
 from hermes_ctl.config import Node, NodeOptions
 from hermes_ctl.errors import ConfigurationError, UsageError
+from hermes_ctl.inventory.choice import Choice, parse_labels
 from hermes_ctl.secrets import Secret
 
 CONFIGURATION = """
