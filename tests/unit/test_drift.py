@@ -8,7 +8,7 @@ import pytest
 
 from hermes_ctl.checks.drift.comparison import compare
 from hermes_ctl.checks.drift.difference import Difference, Level
-from hermes_ctl.checks.model import Report, Status, Timings
+from hermes_ctl.checks.model import Mark, Report, RunTrace, Status
 from tests.unit.sample_reports import check, contract, ready, shape, step
 
 
@@ -303,16 +303,39 @@ def test_a_new_step_that_fails_is_risky() -> None:
     assert found["step:limit"].level is Level.RISKY
 
 
+def stopped(*seconds: float) -> list[RunTrace]:
+    """Runs that were stopped one second after their start, and took so long to end."""
+    marks = [Mark(at_s=1.0, name="stop")]
+    return [
+        RunTrace(
+            purpose="long",
+            run_id=f"run_{number}",
+            started_s=0.0,
+            ended_s=1.0 + took,
+            status="cancelled",
+            marks=marks,
+        )
+        for number, took in enumerate(seconds)
+    ]
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "slower"), [(0.2, 2.0, True), (0.2, 0.9, False), (2.0, 3.5, False)]
+    ("old", "new", "slower"),
+    [
+        ((0.2, 0.3), (2.0, 2.5), True),
+        ((0.2, 0.3), (0.9, 0.9), False),  # less than a second more
+        ((2.0, 2.0), (3.5, 3.5), False),  # less than three times as long
+        ((0.2, 0.2), (9.0, 0.3), False),  # one busy moment
+        ((0.2,), (9.0,), False),  # a single sample on each side
+    ],
 )
-def test_slower_needs_the_factor_and_a_second(old: float, new: float, slower: bool) -> None:
-    found = differences(
-        ready(timings=Timings(stop_to_cancelled_s=old), runs=[]),
-        ready(timings=Timings(stop_to_cancelled_s=new), runs=[]),
-    )
+def test_slower_needs_the_factor_a_second_and_samples(
+    old: tuple[float, ...], new: tuple[float, ...], slower: bool
+) -> None:
+    found = differences(ready(runs=stopped(*old)), ready(runs=stopped(*new)))
     assert ("timing:cancelled" in found) is slower
     if slower:
         one = found["timing:cancelled"]
         assert one.level is Level.RISKY
         assert (one.old, one.new) == ("0.20 s", "2.00 s")
+        assert "10.0 times" in one.summary
