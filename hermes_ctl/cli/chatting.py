@@ -96,7 +96,8 @@ class Chatting:
         try:
             async for happening in turn.happenings(timeout):
                 if isinstance(happening, StateChanged):
-                    self._view.begin(turn.run_id, started=False)
+                    about = f"session {self._request.session_id}"
+                    self._view.begin(turn.run_id, about, started=False)
                 if isinstance(happening, Ended):
                     happening = Ended(self._as_stopped(happening.result))
                     result = happening.result
