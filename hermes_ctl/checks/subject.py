@@ -252,6 +252,16 @@ class Subject:
         answer = await self.client.expect("GET", "/health/detailed")
         return parse(DetailedHealth, answer.json(), answer)
 
+    async def require_key(self) -> None:
+        """Raises `AuthenticationFailed` where the node refuses the key; any other trouble with
+        `/health/detailed` is for step readiness to tell."""
+        try:
+            await self.detailed_health()
+        except AuthenticationFailed:
+            raise
+        except HermesctlError:
+            return
+
     async def capabilities(self) -> Capabilities:
         return await self.read("/v1/capabilities", Capabilities)
 

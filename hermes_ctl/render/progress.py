@@ -125,9 +125,14 @@ class CheckProgress:
             return Text("")
         node = started.node
         checklist = f"checklist {cell(started.checklist.name)} (release {cell(started.release)})"
-        first = [cell(node.url), *([self._hermes] if self._hermes else [])]
-        line = Text(cell(node.name), style="bold")
-        line.append("  " + "  ".join(first), style="not bold")
+        name, url = cell(node.name), cell(node.url)
+        first = [self._hermes] if self._hermes else []
+        if url.endswith(f"//{name}"):
+            name = url
+        else:
+            first = [url, *first]
+        line = Text(name, style="bold")
+        line.append("".join(f"  {part}" for part in first), style="not bold")
         fits = line.cell_len + 2 + len(checklist) <= self.screen.out.width
         line.append(("  " if fits else "\n  ") + checklist, style="not bold")
         return line

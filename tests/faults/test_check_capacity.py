@@ -70,11 +70,18 @@ def test_capacity_edited_and_wrong_besides(checker: Checker) -> None:
 
 
 def test_capacity_configured_and_not_seen_running(checker: Checker) -> None:
-    """With the wrong key the node does not tell its process."""
-    node = checker.server.node(key=Secret("0123456789abcdef-wrong", "the test"))
-    report = checker.check(node, only=("capacity",))
+    """The node does not tell its process, so nobody knows whether it has read the file."""
+    checker.server.faults.status("GET /health/detailed", 500)
+    report = checker.check(only=("capacity",))
     assert report.step("capacity").status is WARN
     assert "whether the gateway runs with it was not seen" in report.step("capacity").summary
+
+
+def test_capacity_behind_a_refused_key(checker: Checker) -> None:
+    """That is for step auth to tell."""
+    node = checker.server.node(key=Secret("0123456789abcdef-wrong", "the test"))
+    report = checker.check(node, only=("auth", "capacity"))
+    assert report.step("capacity").blocked_by == "auth"
 
 
 def test_capacity_neither_file_nor_probe(checker: Checker) -> None:

@@ -379,7 +379,7 @@ def test_readiness_profile_that_cannot_be_told(checker: Checker) -> None:
 
 # 4 auth
 
-BEHIND_THE_KEY = ("routes", "readiness", *RUN_STEPS)
+BEHIND_THE_KEY = ("routes", "readiness", *RUN_STEPS, "capacity")
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ BEHIND_THE_KEY = ("routes", "readiness", *RUN_STEPS)
 def test_auth_no_key_and_a_wrong_one(checker: Checker, key: Secret | None, words: str) -> None:
     report = checker.check(checker.server.node(key=key))
     blocked = dict.fromkeys(BEHIND_THE_KEY, SKIP)
-    assert statuses(report) == {**HEALTHY, **blocked, "auth": FAIL, "capacity": WARN}
+    assert statuses(report) == {**HEALTHY, **blocked, "auth": FAIL}
     assert words in report.step("auth").summary
     for step_id in BEHIND_THE_KEY:
         assert report.step(step_id).blocked_by == "auth"

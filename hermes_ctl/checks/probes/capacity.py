@@ -204,6 +204,7 @@ def _node_files(subject: Subject) -> NodeFiles | None:
 
 async def _edited_after_start(subject: Subject, files: NodeFiles) -> bool | None:
     """Whether config.yaml changed since the gateway started, None where its process is not here."""
+    await subject.require_key()
     process = await subject.gateway()
     started = started_at(process) if process else None
     if started is None:
