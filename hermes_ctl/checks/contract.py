@@ -82,12 +82,12 @@ class ContractRecorder:
         return model.Contract(
             features=self._features,
             endpoints=self._endpoints,
-            shapes={key: _published(route) for key, route in self._routes.items()},
-            events={name: dict(shape.paths()) for name, shape in self._events.items()},
+            shapes={key: _published(route) for key, route in sorted(self._routes.items())},
+            events={name: dict(shape.paths()) for name, shape in sorted(self._events.items())},
             states=sorted(self._states),
             comments=sorted(self._comments),
-            errors=self._errors,
-            behaviours=self._behaviours,
+            errors=dict(sorted(self._errors.items())),
+            behaviours=dict(sorted(self._behaviours.items())),
         )
 
     def answer(self, answer: Answer) -> None:

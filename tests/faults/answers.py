@@ -47,6 +47,8 @@ class Answers:
         self.profiles: dict[str, str] = {}
         self.submissions: dict[str, tuple[Any, Run]] = {}
         self.sessions = Sessions()
+        self.started = datetime.now(UTC).isoformat()
+        self.start_time = time.monotonic_ns() // 1000
         self.routes: dict[str, Callable[[Request], Reply | Run]] = {
             "GET /health": self.health,
             "GET /v1/health": self.health,
@@ -164,8 +166,14 @@ class Answers:
         for name, check in self.faults.degraded.items():
             checks[name] = {**checks.get(name, {}), **check}
         status = "ok" if all(check["status"] == "ok" for check in checks.values()) else "degraded"
-        now = datetime.now(UTC).isoformat()
-        platform = {"state": "connected", "error_code": None, "error_message": None}
+        platform = {
+            "state": "connected",
+            "error_code": None,
+            "error_message": None,
+            "updated_at": self.started,
+            "writer_pid": os.getpid(),
+            "writer_start_time": self.start_time,
+        }
         return json_reply(
             {
                 "status": status,
@@ -173,12 +181,12 @@ class Answers:
                 "platform": "hermes-agent",
                 "version": self.faults.version,
                 "gateway_state": state,
-                "platforms": {"api_server": {**platform, "updated_at": now}},
+                "platforms": {"api_server": platform},
                 "active_agents": 0,
                 "gateway_busy": False,
                 "gateway_drainable": True,
                 "exit_reason": None,
-                "updated_at": now,
+                "updated_at": self.started,
                 "pid": os.getpid(),
             }
         )
