@@ -16,22 +16,11 @@ from hermes_ctl.checks.drift import consumers
 from hermes_ctl.checks.drift.difference import Difference, Level, ordered
 from hermes_ctl.checks.drift.fields import FieldChange, field_changes
 from hermes_ctl.checks.drift.steps import step_changes
+from hermes_ctl.checks.drift.streams import KNOWN_STATES, event_changes, stream_changes
 from hermes_ctl.checks.drift.timings import timing_changes
 from hermes_ctl.checks.model import Contract, Report, Shape
 from hermes_ctl.text import one_line
 
-KNOWN_STATES = frozenset(
-    {
-        "queued",
-        "running",
-        "waiting_for_approval",
-        "stopping",
-        "completed",
-        "failed",
-        "cancelled",
-        "interrupted",
-    }
-)
 ACTIVE_STATES = KNOWN_STATES - {"completed", "failed", "cancelled", "interrupted"}
 
 GOOD_BEHAVIOUR: Mapping[str, frozenset[str]] = {
@@ -70,8 +59,8 @@ def compare_contracts(before: Contract, after: Contract) -> list[Difference]:
         *_routes(before, after),
         *_fields(before, after),
         *_headers(before, after),
-        *_events(before, after),
-        *_stream(before, after),
+        *event_changes(before, after),
+        *stream_changes(before, after),
         *_answers(before.errors, after.errors),
         *_behaviours(before.behaviours, after.behaviours),
     ]
@@ -305,63 +294,6 @@ def _headers(old: Contract, new: Contract) -> Iterator[Difference]:
 def _route(key: str) -> str:
     found = _SHAPE_KEY.match(key)
     return found["route"] if found else key
-
-
-def _events(old: Contract, new: Contract) -> Iterator[Difference]:
-    for name in sorted({*old.events, *new.events}):
-        before, after = old.events.get(name), new.events.get(name)
-        where = f"event {name}"
-        if before is None or after is None:
-            if not (old.events and new.events):
-                return
-            vanished = after is None
-            yield Difference(
-                id=f"event:{name}",
-                level=Level.BREAKING if vanished else Level.COMPATIBLE,
-                where=where,
-                summary=f"{where} {'was not sent any more' if vanished else 'is sent now'}",
-                old="sent" if vanished else None,
-                new=None if vanished else "sent",
-                consumers=consumers.of_event(name),
-            )
-            continue
-        for change in field_changes(before, after, steady=False):
-            yield Difference(
-                id=f"event-field:{name} {change.path}",
-                level=change.level,
-                where=where,
-                summary=f"{change.path} {change.what} in {where}",
-                old=change.old,
-                new=change.new,
-                consumers=consumers.of_event(name),
-            )
-
-
-def _stream(old: Contract, new: Contract) -> Iterator[Difference]:
-    """States that nobody knows yet, and the comments of a run's stream."""
-    for state in sorted({*new.states} - {*old.states} - KNOWN_STATES):
-        yield Difference(
-            id=f"state:{state}",
-            level=Level.RISKY,
-            where="GET /v1/runs/{run_id}",
-            summary=f"a run can be {state} now, a state that no client knows",
-            new=state,
-            consumers=consumers.of_route("GET /v1/runs/{run_id}"),
-        )
-    if not old.comments or not new.comments:
-        return
-    for comment in sorted({*old.comments} ^ {*new.comments}):
-        vanished = comment in old.comments
-        yield Difference(
-            id=f"comment:{comment}",
-            level=Level.RISKY if vanished else Level.COMPATIBLE,
-            where="GET /v1/runs/{run_id}/events",
-            summary=f"the comment {comment!r} {'is no longer' if vanished else 'is'} sent"
-            + ("" if vanished else " now"),
-            old=comment if vanished else None,
-            new=None if vanished else comment,
-            consumers=consumers.of_route("GET /v1/runs/{run_id}/events"),
-        )
 
 
 def _answers(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Difference]:
