@@ -116,13 +116,13 @@ ENTRIES: tuple[Entry, ...] = (
         "Monitoring",
         "top",
         "top:command",
-        "Watch nodes and runs on one screen, and answer approvals, stop and steer from there.",
+        "Watch nodes and runs on one screen; answer approvals, stop and steer from there.",
     ),
     Entry(
         "Monitoring",
         "exporter",
         "exporter:command",
-        "Watch nodes, and tell Prometheus how they are: readiness, steps, latency, runs.",
+        "Watch nodes, and tell Prometheus how they are: readiness, latency, runs.",
     ),
     Entry(
         "Gate and lab",

@@ -8,7 +8,7 @@ import typer
 
 from hermes_ctl.cli import loop
 from hermes_ctl.cli.chosen import journal
-from hermes_ctl.cli.options import NodeOptions, View, duration
+from hermes_ctl.cli.options import Choice, NodeOptions, View, duration
 from hermes_ctl.cli.watching import check_settings, survey_of, watched
 from hermes_ctl.errors import UsageError
 
@@ -41,10 +41,11 @@ def command(
     runs: Annotated[
         bool, typer.Option("--runs", help="Make runs in each check, which cost tokens.")
     ] = False,
+    choice: Choice,
     node: NodeOptions,
     view: View,
 ) -> None:
-    """Watch nodes, and tell Prometheus how they are: readiness, steps, latency, runs.
+    """Watch nodes, and tell Prometheus how they are: readiness, latency, runs.
 
     Nodes are checked by the clock; a scrape reads what is known and asks no node anything. It runs
     until it is ended (SIGTERM, Ctrl-C).
@@ -68,7 +69,7 @@ def command(
     place = parse_place(listen)
     chosen = load_checklist(checklist)
     settings = check_settings(chosen, skip=skip or (), release=release, runs=runs)
-    targets = watched(names or (), node, settings)
+    targets = watched(names or (), choice, node, settings, view.screen.note)
     board = Board([one.node for one in targets])
     look = min(interval, _LONGEST_LOOK_S)
     with (

@@ -5,7 +5,7 @@ A command function says what it needs by the type of a parameter, and gets it ma
     def command(step: StepArgument, node: NodeOptions, view: ListView) -> int | None: ...
 
 `node: NodeOptions` stands for `--url`, `--key-file`, ... (hand it to `nodes.resolve`);
-`fleet: FleetOptions` for the choice of many nodes;
+`choice: Choice` for the choice of many nodes, `fleet: FleetOptions` with how they are checked;
 `view: View`, `DocumentView`, `ResourceView`, `ListView` or `StreamView` for `-o` and what every
 command has; `selection: Selection` for `--grep` and `--sort` of a list.
 """
@@ -31,6 +31,7 @@ from hermes_ctl.render.tables import Format
 from hermes_ctl.render.views import DocumentView, ListView, ResourceView, StreamView, View
 
 __all__ = [
+    "Choice",
     "DocumentView",
     "FleetOptions",
     "ListView",
@@ -218,23 +219,32 @@ def _view(kind: type[View], **options: tuple[Any, Any]) -> OptionGroup:
     return OptionGroup({**options, **common}, make)
 
 
-def _fleet(values: dict[str, Any]) -> FleetOptions:
-    choice = Choice(
+def _choice(values: dict[str, Any]) -> Choice:
+    return Choice(
         groups=tuple(values["groups"] or ()),
         labels=parse_labels(values["labels"] or ()),
         everything=values["everything"],
         inventory=values["inventory"],
     )
-    return FleetOptions(choice, values["jobs"], values["watch"], values["execute"])
+
+
+def _fleet(values: dict[str, Any]) -> FleetOptions:
+    return FleetOptions(_choice(values), values["jobs"], values["watch"], values["execute"])
+
+
+_CHOICE: dict[str, tuple[Any, Any]] = {
+    "groups": (Groups, None),
+    "labels": (Labels, None),
+    "everything": (Everything, False),
+    "inventory": (InventoryFile, None),
+}
 
 
 _GROUPS: dict[type, OptionGroup] = {
+    Choice: OptionGroup(_CHOICE, _choice),
     FleetOptions: OptionGroup(
         {
-            "groups": (Groups, None),
-            "labels": (Labels, None),
-            "everything": (Everything, False),
-            "inventory": (InventoryFile, None),
+            **_CHOICE,
             "jobs": (Jobs, None),
             "watch": (Watch, None),
             "execute": (Execute, None),

@@ -12,7 +12,7 @@ import typer
 from hermes_ctl import clock
 from hermes_ctl.cli import loop
 from hermes_ctl.cli.chosen import journal, node_of
-from hermes_ctl.cli.options import NodeOptions, View, duration
+from hermes_ctl.cli.options import Choice, NodeOptions, View, duration
 from hermes_ctl.cli.watching import check_settings, watched
 from hermes_ctl.errors import UsageError
 
@@ -45,10 +45,11 @@ def command(
     release: Annotated[
         str | None, typer.Option(metavar="SPEC", help="The reviewed release, such as ==0.20.4.*.")
     ] = None,
+    choice: Choice,
     node: NodeOptions,
     view: View,
 ) -> None:
-    """Watch nodes and runs on one screen, and answer approvals, stop and steer from there.
+    """Watch nodes and runs on one screen; answer approvals, stop and steer from there.
 
     Nodes are checked without runs, so it costs nothing. The runs are those of this machine's
     journal; with nodes named, those on them.
@@ -76,10 +77,14 @@ def command(
 
     chosen = load_checklist(checklist)
     settings = check_settings(chosen, skip=skip or (), release=release, runs=False)
-    targets = watched(names or (), node, settings)
+    targets = watched(names or (), choice, node, settings, view.screen.note)
     board = Board([one.node for one in targets])
     with journal(view.screen, warn=board.warn) as known:
-        urls = {one.node.url for one in targets} if names else None
+        urls = (
+            {one.node.url for one in targets}
+            if names or choice.by_kind or choice.inventory
+            else None
+        )
         control = RunControl(known, lambda entry: node_of(entry, node))
 
         async def look() -> list[Live]:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from hermes_ctl import config
 from hermes_ctl.cli import nodes
+from hermes_ctl.cli.inventory import nodes_of
 from hermes_ctl.cli.sides import with_lab
 from hermes_ctl.config import Node, NodeOptions
+from hermes_ctl.inventory import STANDARD_INPUT
+from hermes_ctl.inventory.choice import Choice
 
 if TYPE_CHECKING:
     from hermes_ctl.checks.checklist import Checklist
@@ -38,26 +41,33 @@ def check_settings(
     return settings
 
 
-def watched(names: Sequence[str], options: NodeOptions, settings: CheckSettings) -> list[Watched]:
-    """The nodes of `names`; without one, the node that is meant.
+def watched(
+    names: Sequence[str],
+    choice: Choice,
+    options: NodeOptions,
+    settings: CheckSettings,
+    note: Callable[[str], None],
+) -> list[Watched]:
+    """The nodes that were chosen, as `check` chooses them; without a choice, the node that is meant.
 
-    Their configuration can be read again while they are watched, but not a key that came by
-    standard input. Sends nothing; raises what `nodes.resolve_all` raises.
+    Their configuration can be read again while they are watched, but not what came by standard
+    input. Sends nothing; raises what `nodes_of` raises.
     """
     from hermes_ctl.monitor.watch import Watched
 
+    once = options.key_file == "-" or choice.inventory == STANDARD_INPUT
+
+    def resolver(name: str) -> Callable[[], Node | None]:
+        def resolve() -> Node | None:
+            found = nodes_of(names, choice, options, lambda _: None)
+            return next((node for node in found if node.name == name), None)
+
+        return resolve
+
     return [
-        Watched(
-            node,
-            with_lab(settings, nodes.lab_of(node)),
-            resolve=None if options.key_file == "-" else _resolver(names[at : at + 1], options),
-        )
-        for at, node in enumerate(nodes.resolve_all(names, options))
+        Watched(node, with_lab(settings, nodes.lab_of(node)), None if once else resolver(node.name))
+        for node in nodes_of(names, choice, options, note)
     ]
-
-
-def _resolver(name: Sequence[str], options: NodeOptions) -> Callable[[], Node]:
-    return lambda: nodes.resolve_all(name, options)[0]
 
 
 def survey_of(board: Board, known: Journal) -> Surveyor:

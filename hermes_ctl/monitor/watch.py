@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from hermes_ctl.api.client import Client
 from hermes_ctl.checks.checklist import Checklist
+from hermes_ctl.checks.fleet import JOBS, room_for
 from hermes_ctl.checks.model import Report
 from hermes_ctl.checks.runner import CheckEvent, CheckFinished, check_node
 from hermes_ctl.checks.subject import CheckSettings
@@ -25,7 +26,10 @@ from hermes_ctl.monitor.board import Board
 from hermes_ctl.monitor.pulse import look
 from hermes_ctl.runs.survey import Live
 
-CHECKS_AT_ONCE = 4
+LOOKS_AT_ONCE = 32
+CONNECTIONS_KEPT = 100
+"""With more nodes than these, no connection stays open from one look to the next."""
+
 _JITTER = 0.1
 _SPACING = 2.0
 _SPACING_WITH_RUNS = 60.0
@@ -37,12 +41,13 @@ _SHORTEST_LIMIT_WITH_RUNS = 600.0
 class Watched:
     """A node, what its checks are to do, and how its configuration is read again (None: never).
 
-    `resolve` raises `HermesctlError` where no node can be made of it any more.
+    `resolve` may take its time; it gives None, or raises `HermesctlError`, where there is no such
+    node any more.
     """
 
     node: Node
     settings: CheckSettings
-    resolve: Callable[[], Node] | None = None
+    resolve: Callable[[], Node | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,11 @@ class Watch:
         self._rhythm = rhythm
         self._survey = survey
         self._warn = warn
-        self._gate = asyncio.Semaphore(CHECKS_AT_ONCE)
+        runs = any(one.settings.runs for one in watched)
+        self._room = room_for(JOBS, runs=runs)
+        self._checking = asyncio.Semaphore(self._room.jobs)
+        self._looking = asyncio.Semaphore(LOOKS_AT_ONCE)
+        self._resolved: dict[str, float] = {}
         self._due = {one.node.name: asyncio.Event() for one in watched}
         self._survey_due = asyncio.Event()
 
@@ -101,42 +110,46 @@ class Watch:
         self._survey_due.set()
 
     async def _keep_looking(self, one: Watched) -> None:
-        node: Node | None = one.node
-        while node is not None:
-            async with Client(node, connections=2) as client:
-                node = await self._look_until_changed(one, client)
-
-    async def _look_until_changed(self, one: Watched, client: Client) -> Node:
-        """Look again and again, until the configuration tells another node, which is returned."""
         name = one.node.name
         while True:
-            began = time.monotonic()
-            before = self._board.state(name).pulse
-            pulse = await look(client)
-            self._board.looked(name, pulse)
-            if before is not None and before.is_up != pulse.is_up:
-                self.check_now(name)
-            if pulse.trouble is not None and pulse.trouble.kind == "AuthenticationFailed":
-                node = self._resolved_anew(one)
-                if node != client.node:
-                    self._board.resolved(node)
-                    self.check_now(name)
-                    return node
-            await _until(began + self._rhythm.look_s)
+            node = self._board.state(name).node
+            async with Client(node, connections=1) as client:
+                while await self._look(one, client):
+                    if len(self._watched) > CONNECTIONS_KEPT:
+                        break
 
-    def _resolved_anew(self, one: Watched) -> Node:
-        """The node as the configuration has it now: its key may have been changed for a new one."""
-        node = self._board.state(one.node.name).node
-        if one.resolve is not None:
-            with suppress(HermesctlError):
-                found = one.resolve()
-                return found if found.name == node.name else node
-        return node
+    async def _look(self, one: Watched, client: Client) -> bool:
+        """Look once, and wait for the next time; whether the node is still the same then."""
+        name, began = one.node.name, time.monotonic()
+        before = self._board.state(name).pulse
+        async with self._looking:
+            pulse = await look(client)
+        self._board.looked(name, pulse)
+        if before is not None and before.is_up != pulse.is_up:
+            self.check_now(name)
+        if pulse.trouble is not None and pulse.trouble.kind == "AuthenticationFailed":
+            await self._resolve_anew(one)
+        await _until(began + self._rhythm.look_s)
+        return self._board.state(name).node == client.node
+
+    async def _resolve_anew(self, one: Watched) -> None:
+        """Read the node's configuration again, once for each check: its key may be a new one."""
+        now, last = time.monotonic(), self._resolved.get(one.node.name)
+        if one.resolve is None or (last is not None and now - last < self._rhythm.check_s):
+            return
+        self._resolved[one.node.name] = now
+        try:
+            node = await asyncio.to_thread(one.resolve)
+        except HermesctlError:
+            return
+        if node is not None and node != self._board.state(one.node.name).node:
+            self._board.resolved(node)
+            self.check_now(node.name)
 
     async def _keep_checking(self, one: Watched) -> None:
         due = self._due[one.node.name]
         while True:
-            async with self._gate:
+            async with self._checking:
                 due.clear()
                 began = time.monotonic()
                 await self._check(one)
@@ -158,7 +171,7 @@ class Watch:
         shortest = _SHORTEST_LIMIT_WITH_RUNS if one.settings.runs else _SHORTEST_LIMIT
         limit = max(self._rhythm.check_s, shortest)
         try:
-            settings = replace(one.settings, deadline=limit)
+            settings = replace(one.settings, deadline=limit, connections=self._room.connections)
             await check_node(node, self._checklist, settings, observe)
         except Exception as error:  # one check that crashed is not the end of the watch
             self._warn(f"{name}: the check crashed: {type(error).__name__}: {error}")

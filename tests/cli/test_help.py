@@ -11,7 +11,7 @@ from hermes_ctl.cli.app import ENTRIES, Entry
 from hermes_ctl.cli.root import load
 from hermes_ctl.main import main
 
-SECTIONS = ["Readiness", "Runs", "Inspect", "Gate and lab", "Configuration"]
+SECTIONS = ["Readiness", "Runs", "Inspect", "Monitoring", "Gate and lab", "Configuration"]
 IDS = [entry.name for entry in ENTRIES]
 
 

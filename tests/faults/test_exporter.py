@@ -184,6 +184,29 @@ def test_a_full_check_that_is_interrupted_leaves_no_run_behind(
         assert not any(run.is_active for run in server.runs.values())
 
 
+def test_nodes_are_chosen_as_check_does_and_one_that_hangs_holds_up_nobody(
+    export: Callable[..., Exporter], tmp_path: Path
+) -> None:
+    with HermesServer() as well, HermesServer() as hanging:
+        hanging.faults.hang()
+        contexts = "".join(
+            f'[contexts.{name}]\nurl = "{one.url}"\nkey-file = "{tmp_path}/key"\n'
+            for name, one in (("well", well), ("hanging", hanging))
+        )
+        folder = tmp_path / ".config" / "hermesctl"
+        folder.mkdir(parents=True, mode=0o700)
+        (folder / "config.toml").write_text(contexts)
+        (folder / "config.toml").chmod(0o600)
+        exporter = export("--all", "--timeout", "60s")
+
+        def ready() -> dict[str, float]:
+            found = exporter.families().get("hermesctl_node_ready", [])
+            return {labels["node"]: value for labels, value in found}
+
+        exporter.until(lambda: ready() == {"well": 1})
+        hanging.wait_until(lambda: hanging.open_connections > 0)
+
+
 def test_a_key_that_was_changed_is_read_again(
     export: Callable[..., Exporter], tmp_path: Path
 ) -> None:
