@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ class Hermesctl:
         self._key = key
         self._capsys = capsys
         self._monkeypatch = monkeypatch
+        self._started: list[subprocess.Popen[str]] = []
         monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
         monkeypatch.setenv("HERMESCTL_CONFIG", str(folder / "config.toml"))
         monkeypatch.setenv("HERMES_GATEWAY_KEY", key)
@@ -64,16 +65,29 @@ class Hermesctl:
         assert self._key not in out + err
         return Typed(code, out, err)
 
-    def start(self, *arguments: str, **settings: Any) -> subprocess.Popen[str]:
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Type a command in a process of its own, which goes on."""
-        given: Mapping[str, Any] = {
-            "stdin": subprocess.DEVNULL,
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.PIPE,
-            **settings,
-        }
-        command = [sys.executable, "-m", "hermes_ctl", *arguments]
-        return subprocess.Popen(command, text=True, env=dict(os.environ), **given)
+        return self.process([sys.executable, "-m", "hermes_ctl", *arguments])
+
+    def process(self, command: Sequence[str]) -> subprocess.Popen[str]:
+        """Start any command in the same surroundings. It ends with the test at the latest."""
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ),
+        )
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """Kill what still goes on."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
 
 
 def ended(process: subprocess.Popen[str], seconds: float = 60.0) -> Typed:

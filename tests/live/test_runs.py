@@ -35,20 +35,13 @@ def hermesctl(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Hermesctl:
+) -> Iterator[Hermesctl]:
     """hermesctl, pointed at the shared lab."""
-    return on(lab, tmp_path, monkeypatch, capsys)
-
-
-def on(
-    lab: Lab,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Hermesctl:
     assert lab.node.key is not None
     key = lab.node.key.reveal()
-    return Hermesctl(folder, monkeypatch, capsys, url=lab.node.url, key=key)
+    typed = Hermesctl(tmp_path, monkeypatch, capsys, url=lab.node.url, key=key)
+    yield typed
+    typed.end()
 
 
 @pytest.fixture
