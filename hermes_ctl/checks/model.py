@@ -150,6 +150,7 @@ class RunTrace(ReportModel):
     ended_s: float | None = None
     status: str | None = None
     first_event_s: float | None = None
+    read_to_end: bool = Field(default=False, description="Whether its event stream was")
     marks: list[Mark] = []
 
 

@@ -188,6 +188,7 @@ class RunWatcher:
                 transcript.head = dict(stream.headers)
                 try:
                     await self._read(stream, transcript, on_event)
+                    self.recorder.stream_ended(transcript.run_id)
                 finally:
                     transcript.closed = stream.closed
                     transcript.remainder = stream.remainder
