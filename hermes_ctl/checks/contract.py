@@ -122,6 +122,10 @@ class ContractRecorder:
         """Learn one comment of a run's stream: the keepalive, the closing one."""
         self._comments.add(one_line(comment.text, 40))
 
+    def stream_ended(self, run_id: str) -> None:
+        """Remember that a run's stream was read to its end: what did not come then, was not sent."""
+        self.timeline.stream_ended(run_id)
+
     def error(self, situation: str, answer: Answer) -> None:
         """Remember how the node refuses: `situation` says what was asked, in words that stay the
         same from release to release."""

@@ -203,6 +203,7 @@ async def tail_of(subject: Subject, run_id: str) -> AsyncIterator[Tail]:
         try:
             async with subject.client.events(run_id) as stream:
                 await tail.read(subject, stream)
+                subject.recorder.stream_ended(run_id)
         except HermesctlError as error:
             tail.error = error
         finally:

@@ -66,6 +66,12 @@ class Timeline:
         detail = next((event.data[name] for name in _DETAILS if event.data.get(name)), "")
         self._mark(run, at, event.name, detail if isinstance(detail, str) else "")
 
+    def stream_ended(self, run_id: str) -> None:
+        """The run's event stream ended by itself, with or without an event that says how."""
+        run = self._runs.get(run_id)
+        if run is not None:
+            run.read_to_end = True
+
     def _status(self, run: RunTrace, document: dict[str, Any], now: float) -> None:
         session = _OWN_SESSION.match(str(document.get("session_id") or ""))
         run.purpose = session[1] if session else run.purpose

@@ -130,6 +130,7 @@ def trace(**fields: Any) -> RunTrace:
         "ended_s": 2.0,
         "status": "completed",
         "first_event_s": 0.3,
+        "read_to_end": True,
         "marks": [
             Mark(at_s=0.8, name="tool.started", detail="terminal"),
             Mark(at_s=1.0, name="tool.completed", detail="terminal"),

@@ -9,7 +9,7 @@ import pytest
 from hermes_ctl.checks.drift.comparison import compare
 from hermes_ctl.checks.drift.difference import Difference, Level
 from hermes_ctl.checks.model import Mark, Report, RunTrace, Status
-from tests.unit.sample_reports import check, contract, ready, shape, step
+from tests.unit.sample_reports import check, contract, ready, shape, step, trace
 
 
 def differences(old: Report, new: Report) -> dict[str, Difference]:
@@ -201,22 +201,51 @@ def test_a_field_of_a_resource_is_told_once_for_all_its_routes() -> None:
 # Events, states, comments, headers
 
 
-def test_events_and_their_fields() -> None:
-    found = changed(
-        {
-            "events": {
-                "run.failed": {"$": ["object"]},
-                "run.completed": {"$": ["object"], "$.output": ["string"]},
-            }
-        },
-        {"events": {"run.completed": {"$": ["object"]}, "message.interim": {"$": ["object"]}}},
-    )
+def told(
+    *names: str,
+    purpose: str = "canary",
+    read_to_end: bool = True,
+    paths: dict[str, list[str]] | None = None,
+) -> Report:
+    """A check whose one run sent these events."""
+    events = {name: {"$": ["object"], **(paths or {})} for name in names}
+    marks = [Mark(at_s=1.0, name=name) for name in names]
+    run = trace(purpose=purpose, marks=marks, read_to_end=read_to_end)
+    return ready(contract=contract(events=events), runs=[run])
+
+
+def test_events_that_vanished_and_came() -> None:
+    found = differences(told("run.failed", "a"), told("message.interim", "a"))
     assert {name: one.level for name, one in found.items()} == {
         "event:run.failed": Level.BREAKING,
         "event:message.interim": Level.COMPATIBLE,
-        "event-field:run.completed $.output": Level.BREAKING,
     }
     assert "bMAS" in found["event:run.failed"].consumers
+
+
+def test_fields_of_an_event() -> None:
+    old, new = told("a", paths={"$.output": ["string"]}), told("a", paths={"$.seq": ["integer"]})
+    assert {name: one.level for name, one in differences(old, new).items()} == {
+        "event-field:a $.output": Level.BREAKING,
+        "event-field:a $.seq": Level.COMPATIBLE,
+    }
+
+
+@pytest.mark.parametrize(
+    "new",
+    [told("b", read_to_end=False), told("b", purpose="long-1"), ready(runs=[])],
+    ids=["stream not read to its end", "no run for that purpose", "no run at all"],
+)
+def test_an_event_that_could_not_have_been_seen_has_not_vanished(new: Report) -> None:
+    assert "event:a" not in differences(told("a", "b"), new)
+
+
+def test_an_event_of_another_stream_vanishes_where_that_stream_was_seen() -> None:
+    old = ready(contract=contract(events={"session-chat done": {}, "session-chat error": {}}))
+    new = ready(contract=contract(events={"session-chat done": {}}))
+    none = ready(contract=contract(events={"responses x": {}}))
+    assert differences(old, new)["event:session-chat error"].level is Level.BREAKING
+    assert "event:session-chat error" not in differences(old, none)
 
 
 def test_an_unknown_state_is_risky_and_a_known_one_is_not() -> None:

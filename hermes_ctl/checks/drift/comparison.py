@@ -45,6 +45,7 @@ def compare(old: Report, new: Report) -> list[Difference]:
     """All differences from `old` to `new`, the gravest first."""
     found = [
         *compare_contracts(old.contract, new.contract),
+        *event_changes(old, new),
         *step_changes(old, new),
         *timing_changes(old, new),
     ]
@@ -52,14 +53,13 @@ def compare(old: Report, new: Report) -> list[Difference]:
 
 
 def compare_contracts(before: Contract, after: Contract) -> list[Difference]:
-    """What differs on the wire alone."""
+    """What differs on the wire, what events a run sends left aside."""
     found = [
         *_features(before, after),
         *_endpoints(before, after),
         *_routes(before, after),
         *_fields(before, after),
         *_headers(before, after),
-        *event_changes(before, after),
         *stream_changes(before, after),
         *_answers(before.errors, after.errors),
         *_behaviours(before.behaviours, after.behaviours),

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from hermes_ctl.checks.drift import consumers
 from hermes_ctl.checks.drift.difference import Difference, Level
-from hermes_ctl.checks.drift.fields import field_changes
-from hermes_ctl.checks.model import Contract
+from hermes_ctl.checks.drift.fields import Paths, field_changes
+from hermes_ctl.checks.model import Contract, Report
 
 KNOWN_STATES = frozenset(
     {
@@ -23,35 +23,53 @@ KNOWN_STATES = frozenset(
 )
 
 
-def event_changes(old: Contract, new: Contract) -> Iterator[Difference]:
+def event_changes(old: Report, new: Report) -> Iterator[Difference]:
     """Events that one side did not send, and the fields of those that both sent."""
-    for name in sorted({*old.events, *new.events}):
-        before, after = old.events.get(name), new.events.get(name)
-        where = f"event {name}"
-        if before is None or after is None:
-            if not (old.events and new.events):
-                return
-            vanished = after is None
-            yield Difference(
-                id=f"event:{name}",
-                level=Level.BREAKING if vanished else Level.COMPATIBLE,
-                where=where,
-                summary=f"{where} {'was not sent any more' if vanished else 'is sent now'}",
-                old="sent" if vanished else None,
-                new=None if vanished else "sent",
-                consumers=consumers.of_event(name),
-            )
-            continue
-        for change in field_changes(before, after, steady=False):
-            yield Difference(
-                id=f"event-field:{name} {change.path}",
-                level=change.level,
-                where=where,
-                summary=f"{change.path} {change.what} in {where}",
-                old=change.old,
-                new=change.new,
-                consumers=consumers.of_event(name),
-            )
+    before, after = old.contract.events, new.contract.events
+    for name in sorted({*before, *after}):
+        if name in before and name in after:
+            yield from _fields(name, before[name], after[name])
+        elif name in before and _would_have_come(name, old, new):
+            yield _event(name, Level.BREAKING, "was not sent any more", old="sent")
+        elif name in after and _would_have_come(name, new, old):
+            yield _event(name, Level.COMPATIBLE, "is sent now", new="sent")
+
+
+def _would_have_come(name: str, here: Report, there: Report) -> bool:
+    """Whether the other side read a stream to its end in which the event would have stood: that of
+    a run for the same purpose, or another stream of the same kind."""
+    kind, _, _ = name.rpartition(" ")
+    if kind:
+        return any(other.rpartition(" ")[0] == kind for other in there.contract.events)
+    purposes = {run.purpose for run in here.runs if any(mark.name == name for mark in run.marks)}
+    return any(run.read_to_end and run.purpose in purposes for run in there.runs)
+
+
+def _event(
+    name: str, level: Level, words: str, old: str | None = None, new: str | None = None
+) -> Difference:
+    return Difference(
+        id=f"event:{name}",
+        level=level,
+        where=f"event {name}",
+        summary=f"event {name} {words}",
+        old=old,
+        new=new,
+        consumers=consumers.of_event(name),
+    )
+
+
+def _fields(name: str, old: Paths, new: Paths) -> Iterator[Difference]:
+    for change in field_changes(old, new, steady=False):
+        yield Difference(
+            id=f"event-field:{name} {change.path}",
+            level=change.level,
+            where=f"event {name}",
+            summary=f"{change.path} {change.what} in event {name}",
+            old=change.old,
+            new=change.new,
+            consumers=consumers.of_event(name),
+        )
 
 
 def stream_changes(old: Contract, new: Contract) -> Iterator[Difference]:
