@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from hermes_ctl.checks.checklist import Checklist
-from hermes_ctl.checks.fleet import JOBS, Room, SharedContracts, Target, check_target, room_for
+from hermes_ctl.checks.fleet import (
+    JOBS,
+    Door,
+    Room,
+    SharedContracts,
+    Target,
+    check_target,
+    room_for,
+)
 from hermes_ctl.checks.model import FleetReport, Report, Status, Verdict
 from hermes_ctl.checks.runner import CheckEvent, CheckFinished
 
@@ -92,6 +100,7 @@ class FleetWatch:
         self._changed = changed
         self._room: Room = room_for(jobs, runs=any(one.settings.runs for one in targets))
         self._slots = asyncio.Semaphore(self._room.jobs)
+        self._door = Door()
         self._last: dict[int, Report] = {}
         self._contracts = SharedContracts()
 
@@ -109,7 +118,7 @@ class FleetWatch:
 
     async def _keep_checking(self, index: int) -> None:
         while True:
-            async with self._slots:
+            async with self._slots, self._door:
                 began = time.monotonic()
                 now = await self._check(index)
             change = change_between(self._last.get(index), now)

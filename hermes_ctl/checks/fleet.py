@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import resource
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
@@ -48,6 +49,12 @@ CONNECTIONS_WITH_RUNS = 12
 
 MOST_CONNECTIONS = 2000
 """To all nodes together."""
+
+_ALWAYS = 4
+_KEEPS_UP = 0.03
+_LOOK = 0.01
+"""Checks that are always let in; seconds that the loop may be late before it takes no more; how
+long it is looked at."""
 
 _INTERRUPTED = Finding(Status.UNKNOWN, "interrupted")
 _OTHER_DESCRIPTORS = 64
@@ -111,6 +118,7 @@ class FleetCheck:
         self._room = room
         self._slots = asyncio.Semaphore(room.jobs)
         self._open = asyncio.Semaphore(room.open_checks)
+        self._door = Door()
 
     async def run(self) -> None:
         """Check them all. Cancelled, every check that was begun cleans up after itself first."""
@@ -128,7 +136,8 @@ class FleetCheck:
         return FleetReport.of(reports)
 
     async def _check(self, index: int) -> None:
-        async with self._open, _Slot(self._slots) as slot:
+        async with self._open, _Slot(self._slots) as slot, self._door:
+            slot.begin()
             await check_target(
                 self._targets[index],
                 self._checklist,
@@ -207,6 +216,34 @@ class SharedContracts:
         return self._known.setdefault(digest, contract)
 
 
+class Door:
+    """Lets checks in as long as this process keeps up with them; a few always.
+
+    Answers that wait because we are slow would be taken for answers of a slow node, and a deadline
+    would pass that the node would have kept.
+    """
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._queue = asyncio.Lock()
+
+    async def __aenter__(self) -> None:
+        async with self._queue:
+            while self._inside >= _ALWAYS and await _lag() > _KEEPS_UP:
+                pass
+            self._inside += 1
+
+    async def __aexit__(self, *_: object) -> None:
+        self._inside -= 1
+
+
+async def _lag() -> float:
+    """Seconds by which the loop is late with what is due."""
+    due = time.monotonic() + _LOOK
+    await asyncio.sleep(_LOOK)
+    return time.monotonic() - due
+
+
 class _Slot:
     """One of the checks that are counted. Given back at the end, or when its node stays silent."""
 
@@ -218,8 +255,11 @@ class _Slot:
     async def __aenter__(self) -> _Slot:
         await self._slots.acquire()
         self._held = True
-        self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._give_back)
         return self
+
+    def begin(self) -> None:
+        """The node is spoken to from now on."""
+        self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._give_back)
 
     async def __aexit__(self, *_: object) -> None:
         self.keep()

@@ -75,8 +75,17 @@ def check_many(
         if view.format == "text" and not silent:
             progress.finish(report)
         elif view.format == "json" and not silent:
-            view.screen.document(report.document())
+            _write_document(report, view)
     return report
+
+
+def _write_document(report: FleetReport, view: StreamView) -> None:
+    from hermes_ctl.report import json
+
+    screen = view.screen
+    for piece in json.pieces(report, lambda value: screen.json(value, indent=2)):
+        screen.write(piece)
+    screen.document_written = True
 
 
 def watch(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,12 +70,20 @@ def _open(item: str) -> ReportFile:
 
 def _write_all(files: Sequence[ReportFile], report: AnyReport) -> None:
     for file in files:
-        text = redact(writer(file.form)(report))
         try:
-            file.temporary.write_text(text, encoding="utf-8")
+            with file.temporary.open("w", encoding="utf-8") as stream:
+                stream.writelines(_pieces(file.form, report))
             file.temporary.chmod(0o644)
             file.temporary.replace(file.path)
         except OSError as error:
             raise Undetermined(
                 f"the report {file.path} was not written: {error.strerror}"
             ) from None
+
+
+def _pieces(form: str, report: AnyReport) -> Iterable[str]:
+    if form != "json":
+        return [redact(writer(form)(report))]
+    from hermes_ctl.report import json
+
+    return json.pieces(report)
