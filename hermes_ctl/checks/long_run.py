@@ -64,6 +64,7 @@ async def first_trial(subject: Subject) -> StopTrial:
 async def stop_trial(subject: Subject, attempt: int) -> StopTrial:
     """A long run of its own, stopped as soon as it streams. Raises what its submission raises."""
     baseline = await subject.ready_for_runs()
+    await subject.warm_up.wait()
     settings = subject.checklist.long_run
     request = RunRequest(input=settings.prompt, session_id=subject.session(f"long-{attempt}"))
     transcript = await subject.watcher.submit(request)

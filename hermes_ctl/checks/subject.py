@@ -7,13 +7,11 @@ others wait for the same result, so that no order has to be kept by hand.
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hermes_ctl.addresses import Address, parse_address
@@ -41,6 +39,8 @@ from hermes_ctl.checks.model import ServerProcess, Timings
 from hermes_ctl.checks.probe import Blocked
 from hermes_ctl.checks.processes import gateway_process
 from hermes_ctl.checks.server_process import server_process
+from hermes_ctl.checks.settings import CheckSettings as CheckSettings
+from hermes_ctl.checks.stage import Stage
 from hermes_ctl.checks.transcript import RunWatcher, Transcript
 from hermes_ctl.config import Node
 from hermes_ctl.errors import (
@@ -48,7 +48,6 @@ from hermes_ctl.errors import (
     HermesctlError,
     RunNotFound,
     Undetermined,
-    UsageError,
 )
 
 if TYPE_CHECKING:
@@ -60,59 +59,9 @@ DEEP_LANES = 4
 """How many deep probes put work on the node at once: it is to be looked at, not loaded."""
 
 
-CONNECTIONS = 60
-"""At most so many to one node: every advertised route is asked at once, beside the streams."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckSettings:
-    """What the operator chose, and what is known of the node beside its API.
-
-    `provider_requests` gives what the model provider received (model names, prompts): only a lab
-    knows that. `wait` is in seconds, `deadline` too, for the whole check. `connections` to the node
-    are open at most at one time. `environment` is the process environment.
-    """
-
-    only: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
-    strict: bool = False
-    runs: bool = True
-    allow_busy: bool = False
-    wait: float = 0.0
-    deadline: float | None = None
-    connections: int = CONNECTIONS
-    release: str | None = None
-    hermes_bin: Path | None = None
-    hermes_home: Path | None = None
-    agent_url: str | None = None
-    agent_env: Path | None = None
-    node_capacity: int | None = None
-    probe_capacity: bool = False
-    other_model: str | None = None
-    profiles: tuple[Node, ...] = ()
-    provider_requests: Callable[[], Sequence[Mapping[str, Any]]] | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-    def require_usable(self) -> None:
-        """Raises `UsageError` where something that was named is not there. Asks nobody."""
-        if self.hermes_bin is not None and not _is_executable(self.hermes_bin):
-            raise UsageError(
-                f"--hermes-bin {self.hermes_bin} is no executable file",
-                hint="it takes the path of the node's hermes: which hermes",
-            )
-        if self.hermes_home is not None and not self.hermes_home.is_dir():
-            raise UsageError(
-                f"--hermes-home {self.hermes_home} is no folder",
-                hint="it takes the node's HERMES_HOME, ~/.hermes by default",
-            )
-        if self.agent_url is not None:
-            agent_port(self.agent_url)
-        if self.agent_env is not None:
-            read_agent_file(self.agent_env)
-
-
-def _is_executable(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
+SURVEY_LIMIT = 5.0
+WARM_UP_LIMIT = 30.0
+"""Seconds for which the runs let the routes go first, and the other runs the first one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +73,10 @@ class Replay:
 
 
 class Subject:
-    """One node, while it is checked."""
+    """One node, while it is checked.
+
+    `survey` is the asking of every route, `warm_up` the first run until its first event.
+    """
 
     def __init__(
         self, node: Node, client: Client, checklist: Checklist, settings: CheckSettings
@@ -139,6 +91,8 @@ class Subject:
         self.watcher = RunWatcher(client, self.ledger, self.recorder)
         self.nonce = secrets.token_hex(4)
         self.replay: Replay | None = None
+        self.survey = Stage(SURVEY_LIMIT)
+        self.warm_up = Stage(WARM_UP_LIMIT)
         self._agent_file = read_agent_file(settings.agent_env) if settings.agent_env else None
         self.lanes = asyncio.Semaphore(DEEP_LANES)
         self._shared: dict[str, asyncio.Task[Any]] = {}
@@ -305,6 +259,7 @@ class Subject:
                 f"the node is busy: {active} active run{'s' if active > 1 else ''}, so none was added",
                 hint="check again when it is idle (hermesctl runs), or add runs to it: --allow-busy",
             )
+        await self.survey.wait()
         return active
 
     async def canary(self) -> Transcript:
@@ -328,9 +283,16 @@ class Subject:
 
     async def accepted_canary(self) -> Transcript:
         """The same for step 5. Raises what its submission raises."""
+        self.warm_up.begin()
         return await self.once("canary", self._canary)
 
     async def _canary(self) -> Transcript:
+        try:
+            return await self._watched_canary()
+        finally:
+            self.warm_up.end()
+
+    async def _watched_canary(self) -> Transcript:
         await self.ready_for_runs()
         settings = self.checklist.canary
         request = RunRequest(
@@ -342,7 +304,9 @@ class Subject:
         if key:
             again = self._submit_again(request, key, transcript.run_id)
             self.replay = await self.ledger.submission(again)
-        await self.watcher.watch(transcript, deadline=settings.deadline)
+        await self.watcher.watch(
+            transcript, deadline=settings.deadline, on_event=lambda _: self.warm_up.end()
+        )
         self._time(transcript)
         return transcript
 

@@ -28,7 +28,7 @@ EVENT_LIMIT = 20_000
 """Events kept of one run: more is a node that floods."""
 
 _WATCH_INTERVAL = 5.0
-_STREAM_GRACE = 3.0
+_STREAM_GRACE = 10.0
 _FAILED_POLLS = 4
 """Polls in a row that may fail before polling is given up: one 5xx is no verdict."""
 
@@ -108,13 +108,19 @@ class RunWatcher:
         self.ledger.started(accepted.run_id, request.session_id)
         return Transcript(answer, accepted, submitted, session_id=request.session_id)
 
-    async def watch(self, transcript: Transcript, *, deadline: float) -> Transcript:
+    async def watch(
+        self,
+        transcript: Transcript,
+        *,
+        deadline: float,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> Transcript:
         """Read the stream to its end, then poll until the run has ended, `deadline` seconds in all.
         A run that has not ended by then is stopped, so that it holds nobody up."""
         limit = time.monotonic() + deadline
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline):
-                await self._stream_until_end(transcript)
+                await self._stream_until_end(transcript, on_event)
         await self.poll_to_end(transcript, limit)
         if transcript.final is None:
             transcript.gave_up = transcript.poll_error is None
@@ -153,9 +159,11 @@ class RunWatcher:
             transcript.final = run
             transcript.ended = time.monotonic()
 
-    async def _stream_until_end(self, transcript: Transcript) -> None:
+    async def _stream_until_end(
+        self, transcript: Transcript, on_event: Callable[[Event], None] | None
+    ) -> None:
         """A run can end while its stream hangs (wire.md, 0.2): a slow poll beside it notices."""
-        reading = asyncio.create_task(self.read_stream(transcript))
+        reading = asyncio.create_task(self.read_stream(transcript, on_event))
         try:
             while not reading.done():
                 await asyncio.wait([reading], timeout=_WATCH_INTERVAL)

@@ -56,6 +56,7 @@ async def probe(subject: Subject) -> Finding:
     """Two tiny runs, each on a fresh session: a model that is not the default, and a name that no
     provider has. The status only echoes the request, in every release (wire.md, 0.7)."""
     await subject.ready_for_runs()
+    await subject.warm_up.wait()
     unknown = f"hermesctl-no-such-model-{subject.nonce}"
     other, nobody = await asyncio.gather(
         _other_trial(subject), _trial(subject, unknown, "no-model")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_ctl.api.answers import Answer
@@ -60,6 +61,14 @@ class RouteAnswer:
 async def probe(subject: Subject) -> Finding:
     """Features and endpoints as advertised; then each route asked in a way that costs nothing:
     read routes plainly, the others for an id that nobody has, a submission without its input."""
+    subject.survey.begin()
+    try:
+        return await _survey(subject)
+    finally:
+        subject.survey.end()
+
+
+async def _survey(subject: Subject) -> Finding:
     expected = "features true, exact method and path, and an answer in JSON, for five routes"
     try:
         capabilities = await subject.capabilities()
@@ -80,7 +89,7 @@ async def probe(subject: Subject) -> Finding:
         if _harmless(endpoint.method.upper(), endpoint.path)
     ]
     asked = list(dict.fromkeys(required + others))
-    answers = await asyncio.gather(*(_ask(subject, method, path) for method, path in asked))
+    answers = await _ask_all(subject, asked)
     broken = [answer for answer in answers if answer.problem]
     broken_required = [item for item in broken if (item.method, item.path) in required]
     trail.add(_CAPABILITIES, "; ".join(gaps) or "all required features and endpoints")
@@ -95,7 +104,7 @@ async def probe(subject: Subject) -> Finding:
             expected=expected,
             observed="; ".join(named),
             evidence=trail(),
-            fix=("check again, or give the node more time: --timeout 30s",)
+            fix=("check again when the node is not so busy, or give it more time: --timeout 60s",)
             if missed_only
             else tuple(dict.fromkeys([_REVIEWED] * bool(gaps) + [i.mend for i in broken_required])),
         )
@@ -134,6 +143,20 @@ def _harmless(method: str, path: str) -> bool:
     if _PARAMETER.search(path):
         return path.startswith(_KNOWN_RESOURCES)
     return method == "GET"
+
+
+async def _ask_all(subject: Subject, asked: Sequence[tuple[str, str]]) -> list[RouteAnswer]:
+    """All at once. An event stream of nobody waits a second for its run, so the runs do not wait
+    for it."""
+    tasks = {route: asyncio.create_task(_ask(subject, *route)) for route in asked}
+    slow = tasks[REQUIRED_ENDPOINTS["run_events"]]
+    try:
+        await asyncio.wait([task for task in tasks.values() if task is not slow])
+        subject.survey.end()
+        return await asyncio.gather(*tasks.values())
+    finally:
+        for task in tasks.values():
+            task.cancel()
 
 
 async def _ask(subject: Subject, method: str, path: str) -> RouteAnswer:
