@@ -83,7 +83,7 @@ class FollowSettings:
     deadline: float | None = None
     patience: float = 300.0
     settle: float = 30.0
-    grace: float = 1.5
+    grace: float = 2.0
     quiet: float = 60.0
 
 
@@ -243,7 +243,7 @@ class Follower:
             self._deadline_at = None
             yield DeadlinePassed()
         if self._final is not None:
-            self._settle(self._final, now)
+            yield from self._settle(self._final, now)
         elif self._settle_at is not None and now >= self._settle_at:
             raise Pending(
                 f"{self.run_id} was asked to stop and is still {self._state()} after "
@@ -251,13 +251,17 @@ class Follower:
                 hint=f"hermesctl wait {self.run_id}",
             )
 
-    def _settle(self, run: Run, now: float) -> None:
+    def _settle(self, run: Run, now: float) -> Iterator[Happening]:
         """Accept the polled end, once the stream has told what it still had to tell."""
         settled_at = max(self._vigil.active_at, self._final_at) + self._settings.grace
-        if not self._streaming or self._closing is not None or now >= settled_at:
-            self._result = judge(run)
-        else:
-            self._grace_at = settled_at
+        if self._streaming and self._closing is None:
+            if now < settled_at:
+                self._grace_at = settled_at
+                return
+            yield from self._once(
+                "stream", "the stream did not tell the run's end; its last events may be missing"
+            )
+        self._result = judge(run)
 
     # Events
 
@@ -289,7 +293,7 @@ class Follower:
         self._poller.hurry()
         if self._final is not None:
             yield from self._compare(self._final)
-            self._settle(self._final, self._closing_at)
+            yield from self._settle(self._final, self._closing_at)
 
     def _on_stream_over(self, over: StreamOver) -> Iterator[Happening]:
         self._streaming = self._poller.streaming = False
@@ -387,12 +391,8 @@ class Follower:
         return one_line(self.last.status, 60) if self.last else "not seen"
 
     def _detached(self) -> Interrupted:
-        seen = f"it is {self._state()} and" if self.last else "it"
-        return Interrupted(
-            signal.SIGINT,
-            f"detached from {self.run_id}; {seen} goes on",
-            hint=f"hermesctl tail {self.run_id}",
-        )
+        said = f"detached from {self.run_id}, which goes on"
+        return Interrupted(signal.SIGINT, said, hint=f"hermesctl tail {self.run_id}")
 
 
 def _given(happening: Happening | None) -> Iterator[Happening]:
