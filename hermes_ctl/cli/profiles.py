@@ -55,7 +55,7 @@ def command(
     wanted = names or _known(default)
     named = [nodes.resolve(replace(node, profile=name)) for name in wanted]
     states = loop.run(profiles(default, named))
-    view.rows(_TABLE, states)
+    _show(states, view)
     if not wanted:
         view.screen.note("no other profile is known here; name one: hermesctl profiles NAME")
     return 1 if any(state.findings for state in states) else 0
@@ -77,6 +77,17 @@ def _known(default: Node) -> list[str]:
     return list(found)
 
 
+def _show(states: list[ProfileState], view: ListView) -> None:
+    """On a terminal what is wrong stands below the table, whole, and not cut in its last column."""
+    if view.format != "table" or view.columns or not view.screen.is_terminal:
+        view.rows(_TABLE, states)
+        return
+    view.rows(replace(_TABLE, columns=_TABLE.columns[:-1]), states)
+    for state in states:
+        for finding in state.findings:
+            view.screen.line(f"{view.screen.marks.failed} {state.name}: {finding}")
+
+
 _YES_NO = {"no": "yellow"}
 _TABLE: Table[ProfileState] = Table(
     columns=(
@@ -85,8 +96,8 @@ _TABLE: Table[ProfileState] = Table(
         Column("Own key", lambda state: _taken(state.own_key), styles={"refused": "red"}),
         Column("Default key", lambda state: _taken(state.default_key), styles={"taken": "red"}),
         Column("Answers as", lambda state: state.answers_as),
-        Column("Finding", lambda state: "; ".join(state.findings), free=True),
         Column("URL", lambda state: state.url, wide=True),
+        Column("Finding", lambda state: "; ".join(state.findings), free=True),
     ),
     name=lambda state: state.name,
     raw=lambda state: state.document(),
