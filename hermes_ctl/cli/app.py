@@ -91,7 +91,7 @@ ENTRIES: tuple[Entry, ...] = (
         "Inspect",
         "capabilities",
         "node:capabilities",
-        "Show what a node offers: its features, and its routes with the command for each.",
+        "Show what a node offers: features, and routes with the command for each.",
     ),
     Entry("Inspect", "models", "inspect:models", "The models that a node offers."),
     Entry("Inspect", "skills", "inspect:skills", "The skills that a node's agent knows."),

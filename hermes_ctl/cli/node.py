@@ -42,7 +42,7 @@ def capabilities(
     node: NodeOptions,
     view: ListView,
 ) -> None:
-    """Show what a node offers: its features, and its routes with the command for each.
+    """Show what a node offers: features, and routes with the command for each.
 
     With -o json the answer is the server's own document. --require takes the names of features
     and of routes, and shows those alone.
