@@ -11,13 +11,13 @@ from hermes_ctl.api.client import Client
 from hermes_ctl.api.offers import Offers
 from hermes_ctl.cli import loop, nodes
 from hermes_ctl.cli.approving import Approver, rule_for
+from hermes_ctl.cli.following import view_of
 from hermes_ctl.cli.options import NodeOptions, StreamView
 from hermes_ctl.cli.run_options import Rule
 from hermes_ctl.durations import format_duration
 from hermes_ctl.errors import ExitCode, HermesctlError, Pending
 from hermes_ctl.render.console import cell
-from hermes_ctl.render.event_json import JsonLinesRunView, JsonRunView
-from hermes_ctl.render.events import RunView, TextRunView
+from hermes_ctl.render.events import TextRunView
 from hermes_ctl.runs.happenings import (
     Approval,
     ApprovalRequested,
@@ -52,7 +52,7 @@ class Chatting:
         self._how_to_read = f"hermesctl sessions messages {request.session_id} --tail 2"
         text = TextRunView(view.screen, show_reasoning=show_reasoning, more=self._how_to_read)
         self._text = text if view.format == "text" else None
-        self._view = _view_of(view, text)
+        self._view = view_of(view, text)
         can_ask = self._text is not None and sys.stdin.isatty() and view.screen.error_is_terminal
         self._rule = rule_for(rule, can_ask=can_ask, otherwise="fail")
         self._interrupted = asyncio.Event()
@@ -165,11 +165,3 @@ class Chatting:
             + (", and was asked to stop" if turn.can_be_stopped else ""),
             hint=self._how_to_read,
         )
-
-
-def _view_of(view: StreamView, text: TextRunView) -> RunView:
-    if view.format == "jsonl":
-        return JsonLinesRunView(view.screen)
-    if view.format == "json":
-        return JsonRunView(view.screen)
-    return text

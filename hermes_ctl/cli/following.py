@@ -34,7 +34,7 @@ class Following:
         self._options = options
         self._screen = screen
         text = TextRunView(screen, show_reasoning=options.show_reasoning)
-        self._view: RunView = _view_of(view, text)
+        self._view: RunView = view_of(view, text)
         self._text = text if self._view is text else None
         can_ask = self._text is not None and sys.stdin.isatty() and screen.error_is_terminal
         self._rule = rule_for(options.on_approval, can_ask=can_ask, otherwise=options.rule_in_pipe)
@@ -147,7 +147,8 @@ class Following:
         return await recover(client, run_id, last=last, journal=journal, entry=known)
 
 
-def _view_of(view: StreamView, text: TextRunView) -> RunView:
+def view_of(view: StreamView, text: TextRunView) -> RunView:
+    """The view for the form that was asked for: `text`, or one for programs."""
     if view.format == "jsonl":
         return JsonLinesRunView(view.screen)
     if view.format == "json":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shlex
@@ -21,6 +20,7 @@ from hermes_ctl.main import main
 from hermes_ctl.render import tables
 from tests.cassettes import scenarios
 from tests.cassettes.scenarios import BASE, RELEASES
+from tests.cli.operators import Stream
 from tests.cli.scenes import BLANK, SCENES, Shell
 
 pytestmark = pytest.mark.vcr
@@ -34,21 +34,6 @@ HOSTILE = "\\e]0;owned\\a\\e[2J\\e[31mred\\e[0m \\u202egnp.exe [bold]markup[/bol
 _TOOK = re.compile(r"(?<=completed )in [\d.]+ s")
 
 Scene = Callable[[Shell, str], None]
-
-
-class Stream(io.TextIOWrapper):
-    """An output stream whose text can be had, and that may say it is a terminal."""
-
-    def __init__(self, terminal: bool) -> None:
-        super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
-        self.terminal = terminal
-
-    def isatty(self) -> bool:
-        return self.terminal
-
-    def text(self) -> str:
-        assert isinstance(self.buffer, io.BytesIO)
-        return self.buffer.getvalue().decode("utf-8")
 
 
 @pytest.fixture(params=SCENES, ids=lambda scene: scene.__name__)
