@@ -53,7 +53,7 @@ class Segment:
             self._blanks += text if self.beginning else ""
             return
         if len(self.beginning) < self.BEGINNING:
-            self.beginning = (self.beginning + self._blanks + text)[: self.BEGINNING]
+            self.beginning = (self.beginning + self._blanks + body)[: self.BEGINNING]
         self._digest.update((self._blanks + body).encode("utf-8", "surrogatepass"))
         self._blanks = text[len(body) :]
 

@@ -27,7 +27,10 @@ def write_end(screen: Screen, result: Result, waited: float, *, more: str | None
     if result.model:
         line.append(f" · {cell(result.model, 60)}")
     if result.reason and result.verdict is not Verdict.CANCELLED:
-        line.append(f" · {cell(result.reason)}")
+        reason = cell(result.reason)
+        for said_already in ("the run failed: ", "the run was interrupted: "):
+            reason = reason.removeprefix(said_already)
+        line.append(f" · {reason}")
     line.append(f" · {cell(more or f'hermesctl status {result.run_id}')}", style="dim")
     screen.err.print(line, soft_wrap=True)
 

@@ -224,7 +224,7 @@ def test_a_link_that_breaks_in_the_middle(hermesctl: Hermesctl, server: HermesSe
 @pytest.mark.parametrize(
     ("faults", "code", "said"),
     [
-        ({"run_error": "HTTP 500: boom"}, 1, "the run failed: HTTP 500: boom"),
+        ({"run_error": "HTTP 500: boom"}, 1, "HTTP 500: boom"),
         ({"empty_output": True}, 1, "SUSPECT"),
         ({"zero_tokens": True}, 1, "without a token spent"),
     ],
