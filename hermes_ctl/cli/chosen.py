@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,7 +20,7 @@ from hermes_ctl.text import one_line
 if TYPE_CHECKING:
     from hermes_ctl.api.client import Client
     from hermes_ctl.render.console import Screen
-    from hermes_ctl.runs.journal import Entry, Journal
+    from hermes_ctl.runs.journal import Entry, Journal, Submission
 
 RunArgument = Annotated[
     str | None,
@@ -115,6 +116,30 @@ def context_of(node: Node, options: NodeOptions) -> str | None:
     if node.sources.get("url", "").startswith("context "):
         return node.name
     return options.context
+
+
+def foreign(chosen: Chosen, options: NodeOptions) -> Submission | None:
+    """What is written down of a run that was started elsewhere; None for one that is known."""
+    if chosen.entry is not None:
+        return None
+    from hermes_ctl.runs.journal import Submission
+
+    node = chosen.node
+    return Submission(
+        url=node.url,
+        node=node.name,
+        prompt=None,
+        context=context_of(node, options),
+        profile=node.profile,
+        key_file=kept_key_file(options),
+    )
+
+
+def kept_key_file(options: NodeOptions) -> str | None:
+    """The path of the key file, to be found again from anywhere; standard input cannot be."""
+    if options.key_file in (None, "-"):
+        return None
+    return str(Path(options.key_file).expanduser().absolute())
 
 
 def _names_a_node(options: NodeOptions) -> bool:

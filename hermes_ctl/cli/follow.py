@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermes_ctl.cli import loop, suggestions
-from hermes_ctl.cli.chosen import RunArgument, choose, journal, located
+from hermes_ctl.cli.chosen import RunArgument, choose, foreign, journal, located
 from hermes_ctl.cli.options import DocumentView, ListView, NodeOptions, StreamView
 from hermes_ctl.cli.run_options import (
     Deadline,
@@ -70,14 +70,18 @@ def tail(
     with journal(view.screen) as known:
         chosen = choose(run, node, known)
         return loop.run(
-            followed(following, known, chosen, deadline),
+            followed(following, known, chosen, node, deadline),
             on_interrupt=following.interrupt,
             leaving_hint=following.leaving_hint,
         )
 
 
 async def followed(
-    following: Following, known: Journal, chosen: Chosen, deadline: float | None
+    following: Following,
+    known: Journal,
+    chosen: Chosen,
+    options: NodeOptions,
+    deadline: float | None,
 ) -> int:
     """Follow a run that exists already, and journal it from now on."""
     from hermes_ctl.api.client import Client
@@ -95,6 +99,7 @@ async def followed(
             accepted=False,
             deadline=deadline,
             about=one_line(found.entry.prompt or "", 80) if found.entry else "",
+            foreign=foreign(found, options),
         )
 
 
@@ -133,7 +138,7 @@ def wait(
     with journal(view.screen) as known:
         names: list[str | None] = list(runs) if runs else [None]
         chosen = [choose(name, node, known) for name in names]
-        return Wait(known, view).run(chosen, any_of_them=any_of_them, deadline=deadline)
+        return Wait(known, view, node).run(chosen, any_of_them=any_of_them, deadline=deadline)
 
 
 def status(run: RunArgument = None, *, node: NodeOptions, view: DocumentView) -> int:

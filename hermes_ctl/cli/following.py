@@ -18,7 +18,7 @@ from hermes_ctl.runs.chronicle import Chronicle, Recorder
 from hermes_ctl.runs.control import STOPPED
 from hermes_ctl.runs.follow import Follower, FollowSettings
 from hermes_ctl.runs.happenings import DeadlinePassed, Ended
-from hermes_ctl.runs.journal import Entry, Journal
+from hermes_ctl.runs.journal import Entry, Journal, Submission
 from hermes_ctl.runs.recovery import recover
 from hermes_ctl.runs.result import Result
 from hermes_ctl.runs.submit import Submitter
@@ -72,10 +72,12 @@ class Following:
         accepted: bool,
         deadline: float | None,
         about: str = "",
+        foreign: Submission | None = None,
     ) -> int:
         """Show the run to its end and journal it; its exit code.
 
-        `accepted` says that this command submitted it, `about` is shown beside its id. Raises what the follower raises, and
+        `accepted` says that this command submitted it, `about` is shown beside its id, `foreign` is
+        what to write down of a run that the journal does not know. Raises what the follower raises, and
         `Pending` at a deadline that does not stop the run, at an approval that is not to be
         answered here, and where a signal ends this command and not the run.
         """
@@ -84,7 +86,7 @@ class Following:
         follower = Follower(
             client, run_id, settings, partial(self._recover, client, journal, entry, run_id)
         )
-        chronicle = Chronicle(journal, number)
+        chronicle = Chronicle(journal, number, foreign=foreign)
         approver = Approver(client, follower, self._rule, self._text)
         try:
             self._view.begin(run_id, about, started=accepted)

@@ -104,6 +104,8 @@ def approvals(
 
     if every is not None and not watch:
         raise UsageError("--every goes with --watch", hint="add --watch")
+    if watch and view.format == "json":
+        raise UsageError("--watch has no end, and -o json is one document", hint="-o jsonl")
     with journal(view.screen) as known:
         if watch:
             return loop.run(

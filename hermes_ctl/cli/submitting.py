@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from hermes_ctl.api.client import Client
 from hermes_ctl.api.models import RunRequest
 from hermes_ctl.cli import loop, nodes
-from hermes_ctl.cli.chosen import context_of, journal
+from hermes_ctl.cli.chosen import context_of, journal, kept_key_file
 from hermes_ctl.cli.following import Following
 from hermes_ctl.cli.options import NodeOptions
 from hermes_ctl.cli.run_options import FollowOptions
@@ -98,12 +97,12 @@ class Task:
         return accepted
 
     def _submitter(self, client: Client, kept: Journal, seconds: float | None) -> Submitter:
-        node, key_file = client.node, self.node.key_file
+        node = client.node
         patience = PATIENCE if node.sources.get("timeout") == "default" else None
         settings = SubmitSettings(
             deadline=None if seconds is None else time.monotonic() + seconds,
             timeout=patience,
             context=context_of(node, self.node),
-            key_file=None if key_file in (None, "-") else str(Path(key_file).absolute()),
+            key_file=kept_key_file(self.node),
         )
         return Submitter(client, kept, settings, self.view.screen.note)

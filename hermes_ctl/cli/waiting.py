@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from hermes_ctl.api.client import Client
 from hermes_ctl.api.models import Run
 from hermes_ctl.cli import loop
-from hermes_ctl.cli.chosen import Chosen, located
+from hermes_ctl.cli.chosen import Chosen, foreign, located
+from hermes_ctl.config import NodeOptions
 from hermes_ctl.errors import ExitCode, Pending
 from hermes_ctl.render.run_tables import ENDED, Ended
 from hermes_ctl.render.tables import Sheet
@@ -25,9 +26,10 @@ from hermes_ctl.runs.result import Result
 class Wait:
     """Waits by polling, shows each run that ends, and gives the exit code of all."""
 
-    def __init__(self, journal: Journal, view: ListView) -> None:
+    def __init__(self, journal: Journal, view: ListView, options: NodeOptions) -> None:
         self._journal = journal
         self._view = view
+        self._options = options
         self._states: dict[str, str] = {}
 
     def run(self, chosen: Sequence[Chosen], *, any_of_them: bool, deadline: float | None) -> int:
@@ -63,7 +65,9 @@ class Wait:
 
     async def _ended(self, client: Client, found: Chosen) -> Result:
         entry = found.entry
-        chronicle = Chronicle(self._journal, entry.number if entry else None)
+        chronicle = Chronicle(
+            self._journal, entry.number if entry else None, foreign=foreign(found, self._options)
+        )
 
         async def elsewhere(last: Run | None) -> Result | None:
             return await recover(

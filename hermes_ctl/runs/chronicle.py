@@ -21,22 +21,28 @@ from hermes_ctl.runs.happenings import (
     StateChanged,
     ToolCompleted,
 )
-from hermes_ctl.runs.journal import Journal
+from hermes_ctl.runs.journal import Journal, Submission
 from hermes_ctl.runs.result import Verdict
 from hermes_ctl.secrets import without_known
 
 
 class Chronicle:
-    """Keeps the journal's entry `number` up to date; `number` None keeps nothing."""
+    """Keeps the journal's entry `number` up to date. Without a number nothing is kept, unless the
+    run is `foreign`: started elsewhere, and written down once it is known to exist."""
 
-    def __init__(self, journal: Journal, number: int | None) -> None:
+    def __init__(
+        self, journal: Journal, number: int | None, *, foreign: Submission | None = None
+    ) -> None:
         self._journal = journal
         self._number = number
+        self._foreign = foreign
         self._asked = False
 
     def observe(self, happening: Happening) -> None:
         """Takes every happening; the frequent ones cost nothing."""
         if isinstance(happening, StateChanged):
+            if self._number is None and self._foreign is not None:
+                self._number = self._journal.adopt(happening.run.run_id, self._foreign)
             if not happening.run.is_terminal:
                 self._journal.saw(self._number, happening.run)
         elif isinstance(happening, ApprovalRequested):

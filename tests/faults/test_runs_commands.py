@@ -464,6 +464,18 @@ def test_a_run_is_named_by_its_beginning(hermesctl: Hermesctl, server: HermesSer
     assert "2 runs begin with" in typed.err
 
 
+def test_a_run_that_was_started_elsewhere_is_known_once_it_was_followed(
+    hermesctl: Hermesctl, server: HermesServer
+) -> None:
+    run_id = hermesctl("run", WORDS, "--no-journal").out.strip()
+    assert hermesctl("tail", "run_nobody").code == 5
+    assert hermesctl("runs", "-o", "json").json == []
+    assert hermesctl("tail", run_id).code == 0
+    (row,) = hermesctl("runs", "-o", "json").json
+    assert (row["run_id"], row["started_here"], row["verdict"]) == (run_id, False, "success")
+    assert hermesctl("tail").code == 2, "it is not the last one started here"
+
+
 def test_no_run_yet(hermesctl: Hermesctl, server: HermesServer) -> None:
     typed = hermesctl("tail")
     assert (typed.code, server.requests) == (2, [])
@@ -525,6 +537,7 @@ def test_prompts_are_kept_unless_the_configuration_says_otherwise(
         ["steer", "run_1", " "],
         ["runs", "--older-than", "1d"],
         ["approvals", "--every", "1s"],
+        ["approvals", "--watch", "-o", "json"],
         ["status", "two\nlines"],
         ["wait", ""],
     ],
