@@ -51,14 +51,15 @@ def merge_reports(
 ) -> int:
     """Print the reports of several checks as one. The exit code is that of the worst.
 
+    Nodes that share a name, as those that checked themselves do, get the names of their files.
+
     Example: hermesctl report merge node1.json node2.json --as html > fleet.html
     """
-    from hermes_ctl.checks.model import FleetReport
     from hermes_ctl.report.forms import writer
-    from hermes_ctl.report.reading import read_check
+    from hermes_ctl.report.merging import merged
     from hermes_ctl.secrets import redact
 
     write = writer(form)
-    fleet = FleetReport.of([read_check(file) for file in files])
+    fleet = merged(files)
     view.screen.write(redact(write(fleet)))
     return fleet.exit_code

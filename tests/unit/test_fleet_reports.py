@@ -30,6 +30,7 @@ from hermes_ctl.checks.server_process import server_process
 from hermes_ctl.errors import UsageError
 from hermes_ctl.render.fleet import troubles_of, worst_first
 from hermes_ctl.report import json as json_form
+from hermes_ctl.report.merging import merged
 from hermes_ctl.secrets import MASK, Secret
 
 BEGAN = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
@@ -144,6 +145,45 @@ def test_no_key_is_in_the_pieces() -> None:
     fleet = FleetReport.of([report("a", Verdict.READY, step("auth", Status.PASS, f"{key} opens"))])
     text = json_form.text(fleet)
     assert json.loads(text)["nodes"][0]["steps"][0]["summary"] == f"{MASK} opens"
+
+
+# Merged from files
+
+
+def saved(path: Path, one: Report | FleetReport) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json_form.text(one))
+    return path
+
+
+def names(fleet: FleetReport) -> list[str]:
+    return [one.node.name for one in fleet.nodes]
+
+
+def test_nodes_that_checked_themselves_are_named_after_their_files(tmp_path: Path) -> None:
+    files = [saved(tmp_path / f"{host}.json", report("local")) for host in ("web1", "web2")]
+    files.append(saved(tmp_path / "other.json", report("node3", Verdict.NOT_READY)))
+    fleet = merged(files)
+    assert names(fleet) == ["web1", "web2", "node3"]
+    assert fleet.exit_code == 1
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    files = [saved(tmp_path / host / "report.json", report("local")) for host in ("a", "b")]
+    assert names(merged(files)) == [str(tmp_path / "a/report"), str(tmp_path / "b/report")]
+
+
+def test_fleets_are_merged_too(tmp_path: Path) -> None:
+    one = saved(tmp_path / "east.json", FleetReport.of([report("n1"), report("n2")]))
+    two = saved(tmp_path / "west.json", FleetReport.of([report("n1"), report("n3")]))
+    assert names(merged([one, two])) == ["east/n1", "n2", "west/n1", "n3"]
+
+
+def test_what_is_no_report_is_not_merged(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"schema": "something/1"}')
+    with pytest.raises(UsageError):
+        merged([path])
 
 
 # What is told once
