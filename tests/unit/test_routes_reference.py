@@ -11,7 +11,7 @@ from hermes_ctl.api.routes import FEATURES_SINCE, ROUTES, Route, route_of
 from hermes_ctl.cli.app import ENTRIES
 from hermes_ctl.cli.root import load
 
-REFERENCE = (Path(__file__).parents[2] / "docs" / "routes.md").read_text("utf-8")
+REFERENCE = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 
 # The routes that the three contract documents name, in the notation of each.
 NAMED = """
