@@ -1,7 +1,7 @@
 """Every route of the API server that the contract documents name, and with which release it came.
 
 The one table of it: commands ask it before they send, `capabilities` and `api` show it, and
-The README's table and the live test that calls every route are held against it. Releases are those
+the README's table and the live test that calls every route are held against it. Releases are those
 of wire.md, 8 and 13; routes that Hermes has and does not advertise are marked so.
 """
 
