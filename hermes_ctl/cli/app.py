@@ -128,7 +128,7 @@ ENTRIES: tuple[Entry, ...] = (
         "Gate and lab",
         "gate",
         "gate:command",
-        "Learn whether a move from one Hermes release to another is safe, and what changes.",
+        "Learn whether a move to another Hermes release is safe, and what changes.",
     ),
     Entry(
         "Gate and lab",

@@ -55,7 +55,7 @@ def command(
     node: NodeOptions,
     view: DocumentView,
 ) -> int:
-    """Learn whether a move from one Hermes release to another is safe, and what changes.
+    """Learn whether a move to another Hermes release is safe, and what changes.
 
     Both are brought up side by side in the lab with the same scripted model, checked with the same
     checklist and compared. Each is a pip requirement, an executable, or a running node: a URL, a
