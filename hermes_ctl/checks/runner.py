@@ -60,6 +60,9 @@ NOT_CHOSEN = "not chosen"
 NO_RUNS = "needs a run (--no-runs)"
 """Why a step was left out, which is another thing than not applicable."""
 
+INTERRUPTED = "interrupted"
+"""What is said of a step that was not settled when the check was ended."""
+
 PATIENCE = 30.0
 """Seconds for one answer of a node that has answered before."""
 
@@ -302,7 +305,7 @@ class _CheckRun:
             self._settle_troubled()
         open_steps = [pair for pair in self.checklist.numbered() if pair[1].id not in self.settled]
         for number, entry in open_steps:
-            finding = Finding(Status.UNKNOWN, "interrupted")
+            finding = Finding(Status.UNKNOWN, INTERRUPTED)
             if self.late and self.settings.deadline is not None:
                 finding = too_late(entry.id, open_steps[0][1].id, self.settings.deadline)
             with contextlib.suppress(ClosedPipe):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hermes_ctl.checks.model import Report, Severity, Status, Step, Verdict
-from hermes_ctl.checks.runner import NO_RUNS, NOT_CHOSEN
+from hermes_ctl.checks.runner import INTERRUPTED, NO_RUNS, NOT_CHOSEN
 from hermes_ctl.durations import format_duration
 from hermes_ctl.render.console import Screen, cell
 
@@ -86,7 +86,7 @@ def write_verdict(screen: Screen, report: Report, *, named: bool = False) -> Non
     if named and report.verdict is Verdict.READY:
         return
     for step in report.steps:
-        if step.status in NOT_WELL:
+        if step.status in NOT_WELL and step.summary != INTERRUPTED:
             screen.out.print()
             write_trouble(screen, step)
 
@@ -122,11 +122,13 @@ def _counts(report: Report) -> Iterator[str]:
     blocked = sum(step.blocked_by is not None for step in skipped)
     left_out = sum(step.blocked_by is None and step.summary in _LEFT_OUT for step in skipped)
     counts = report.counts
+    ended = sum(step.summary == INTERRUPTED for step in report.steps)
     for number, words in (
         (counts.passed, "passed"),
         (counts.warn, "with a warning"),
         (counts.fail, "failed"),
-        (counts.unknown, "unknown"),
+        (counts.unknown - ended, "unknown"),
+        (ended, INTERRUPTED),
         (blocked, "not settled"),
         (left_out, "left out"),
         (len(skipped) - blocked - left_out, "not applicable"),

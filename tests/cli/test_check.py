@@ -384,6 +384,8 @@ def test_interrupted(
     assert not [run for run in server.runs.values() if run.is_active]
     assert not [name for name in server.answers.sessions.rows if "hermesctl" in name]
     assert "Traceback" not in out + err
+    assert "UNDETERMINED (interrupted)" in out
+    assert "explain polling" not in out, "there is nothing to explain"
 
 
 def test_a_pipe_that_closes(shell: Shell, node: list[str], server: HermesServer) -> None:
