@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hermes_ctl.checks.model import Step
+from hermes_ctl.checks.model import Status, Step
 from hermes_ctl.checks.runner import (
+    NOT_CHOSEN,
     CheckEvent,
     CheckFinished,
     CheckStarted,
@@ -94,8 +95,9 @@ class CheckProgress:
             self._write_settled()
 
     def _write_settled(self) -> None:
-        """Write the lines that are final: those of settled steps without an open one before them."""
-        if self._started is None or not self._settled or self._waiting is not None:
+        """Write the lines that are final: those of settled steps without an open one before them.
+        None before it is known whether the node answers: the header says what it runs."""
+        if self._started is None or self._waiting is not None or not self._is_under_way:
             return
         steps = self._started.steps
         while self._written < len(steps) and steps[self._written][1] in self._settled:
@@ -103,8 +105,19 @@ class CheckProgress:
                 self.screen.out.print(self._header())
                 self.screen.out.print()
                 self._headed = True
-            self.screen.out.print(self._line(*steps[self._written]))
+            if self._is_shown(steps[self._written][1]):
+                self.screen.out.print(self._line(*steps[self._written]))
             self._written += 1
+
+    @property
+    def _is_under_way(self) -> bool:
+        settled = any(not _is_left_out(step) for step in self._settled.values())
+        return self._reached is not None or bool(self._running) or settled
+
+    def _is_shown(self, step_id: str) -> bool:
+        """A step that nobody chose is not worth a line."""
+        step = self._settled.get(step_id)
+        return step is None or step.summary != NOT_CHOSEN
 
     def _lines(self) -> list[Text]:
         from rich.text import Text
@@ -114,7 +127,8 @@ class CheckProgress:
         lines = [self._header(), Text("")]
         if self._waiting is not None:
             return [*lines, Text(f"  {_waiting_line(self._waiting)}", style="dim")]
-        return [*lines, *(self._line(*step) for step in self._started.steps)]
+        shown = [step for step in self._started.steps if self._is_shown(step[1])]
+        return [*lines, *(self._line(*step) for step in shown)]
 
     def _header(self) -> Text:
         """Node, address, release and checklist; on a narrow terminal in two lines."""
@@ -172,6 +186,10 @@ class CheckProgress:
         elif not self.screen.quiet:
             self._write_settled()
         write_verdict(self.screen, event.report, named=self.screen.quiet)
+
+
+def _is_left_out(step: Step) -> bool:
+    return step.status is Status.SKIP and step.blocked_by is None
 
 
 def _waiting_line(event: Waiting) -> str:

@@ -109,6 +109,20 @@ def test_unreachable(shell: Shell, server: HermesServer) -> None:
     assert done.code == 3
 
 
+def test_what_was_not_chosen_is_not_worth_a_line(
+    shell: Shell, healthy: list[str], server: HermesServer
+) -> None:
+    done = shell("check", *healthy, "--only", "auth", "--only", "stop", "--no-runs")
+    assert steady(done.out).splitlines() == [
+        "http://127.0.0.1:8642  Hermes 0.20.4.post1  checklist bmas-node (release ==0.20.4.*)",
+        "",
+        "  ✓  4 auth       key accepted; no key and a wrong key refused with 401",
+        "  –  8 stop       needs a run (--no-runs)",
+        "",
+        "READY  1 passed, 11 left out · 0.0 s",
+    ]
+
+
 def test_the_schema(shell: Shell) -> None:
     golden("check-schema.json", shell("check", "--schema").out)
 
