@@ -34,9 +34,8 @@ class OpenApprovals:
         return list(self._open.values())
 
     def requested(self, approval: Approval) -> None:
-        key = approval.request_id or f"#{len(self._announced)}"
-        self._announced[key] = None
-        self._open[key] = approval
+        self._announced[approval.key] = None
+        self._open[approval.key] = approval
         for known in (self._announced, self._open):
             if len(known) > _KEPT:
                 known.pop(next(iter(known)))
@@ -50,9 +49,7 @@ class OpenApprovals:
 
     def answered(self, approval: Approval) -> None:
         """This one was answered from here: it is not to be asked about again."""
-        for key, one in list(self._open.items()):
-            if one is approval:
-                del self._open[key]
+        self._open.pop(approval.key, None)
 
     def tool_ended(self) -> None:
         """A tool of the run itself has ended: it is not waiting any more, whoever answered."""
@@ -66,7 +63,7 @@ class OpenApprovals:
             return None
         if run.approval is not None:
             approval = approval_of(run.approval)
-            if (approval.request_id or "") in self._announced:
+            if approval.key in self._announced:
                 return None
             self.requested(approval)
             return ApprovalRequested(None, approval, honoured=True)

@@ -19,6 +19,8 @@ from hermes_ctl.runs.happenings import (
     Ended,
     Happening,
     StateChanged,
+    SubagentCompleted,
+    SubagentStarted,
     ToolCompleted,
 )
 from hermes_ctl.runs.journal import Journal, Submission
@@ -36,7 +38,8 @@ class Chronicle:
         self._journal = journal
         self._number = number
         self._foreign = foreign
-        self._asked = False
+        self._asked: list[str] = []
+        self._subagents = 0
 
     def observe(self, happening: Happening) -> None:
         """Takes every happening; the frequent ones cost nothing."""
@@ -46,16 +49,28 @@ class Chronicle:
             if not happening.run.is_terminal:
                 self._journal.saw(self._number, happening.run)
         elif isinstance(happening, ApprovalRequested):
-            self._asked = True
+            self._asked.append(happening.approval.key)
             self._journal.asked(self._number, happening.approval)
         elif isinstance(happening, ApprovalResponded):
-            self._journal.answered(self._number, happening.request_id, happening.resolved)
+            self._responded(happening)
         elif isinstance(happening, ToolCompleted):
-            if self._asked:  # nothing tells that a request timed out: its tool just ends
-                self._asked = False
-                self._journal.answered(self._number, None)
+            if self._asked and not self._subagents:
+                self._asked.clear()  # nothing tells that a request timed out: its tool just ends
+                self._journal.answered(self._number)
+        elif isinstance(happening, SubagentStarted):
+            self._subagents += 1
+        elif isinstance(happening, SubagentCompleted):
+            self._subagents = max(0, self._subagents - 1)
         elif isinstance(happening, Ended) and happening.result.verdict is not Verdict.UNKNOWN:
             self._journal.ended(self._number, happening.result)
+
+    def _responded(self, happening: ApprovalResponded) -> None:
+        """Mark what was answered: by its id, or as many of the oldest as were resolved. By key, so
+        that an answer that another hermesctl wrote down already is not written down twice."""
+        keys = [happening.request_id] if happening.request_id else self._asked[: happening.resolved]
+        for key in keys:
+            self._journal.answered(self._number, key)
+        self._asked = [key for key in self._asked if key not in keys]
 
 
 class Recorder:

@@ -224,8 +224,7 @@ async def respond(
         )
     answered = await send_answer(client, run_id, choice, approval, everything=everything)
     if entry is not None:
-        count = None if everything else max(1, answered.resolved)
-        journal.answered(entry.number, approval.request_id if approval else None, count)
+        journal.answered(entry.number, approval.key if approval else None)
     if not known.unseen or everything:
         return answered
     warning = "the command that this answered was not seen from here"

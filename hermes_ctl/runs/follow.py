@@ -298,10 +298,9 @@ class Follower:
     def _on_stream_over(self, over: StreamOver) -> Iterator[Happening]:
         self._streaming = self._poller.streaming = False
         self._poller.hurry()
-        if over.problem is not None and self._final is None:
-            yield from self._once(
-                "stream", f"the event stream is lost ({over.problem}); following by polling"
-            )
+        if over.problem is not None:
+            on = "following by polling" if self._final is None else "its last events are missing"
+            yield from self._once("stream", f"the event stream is lost ({over.problem}); {on}")
 
     # Status
 

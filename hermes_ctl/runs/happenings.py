@@ -73,6 +73,11 @@ class Approval:
     choices: tuple[str, ...] = CHOICES
     requested_at: float | None = None
 
+    @property
+    def key(self) -> str:
+        """What tells it from the run's other ones: its id, or what stands for it on 0.19."""
+        return self.request_id or f"{self.requested_at} {self.command}"
+
 
 @dataclass(slots=True)
 class ApprovalRequested:

@@ -196,7 +196,7 @@ class Journal:
                 *(result.created_at, number),
             ),
         )
-        self.answered(number, None)
+        self.answered(number)
 
     def asked(self, number: int | None, approval: Approval) -> None:
         """Write down an approval that a run waits for: its command is in no status before 0.22."""
@@ -204,26 +204,18 @@ class Journal:
             "INSERT OR IGNORE INTO approvals (number, request_id, approval, asked_at)"
             " SELECT number, ?, ?, ? FROM runs WHERE number = ?",
             (
-                approval.request_id or uuid.uuid4().hex,
+                approval.key,
                 redact(json.dumps(asdict(approval))),
                 *(_now(), number),
             ),
         )
 
-    def answered(
-        self, number: int | None, request_id: str | None, count: int | None = None
-    ) -> None:
-        """Write down that one approval was answered, or the `count` oldest, or all of them."""
-        if request_id is not None:
-            self._store.write(
-                "UPDATE approvals SET answered_at = ? WHERE number = ? AND request_id = ?",
-                (_now(), number, request_id),
-            )
-            return
+    def answered(self, number: int | None, key: str | None = None) -> None:
+        """Write down that the approval of that key was answered, without a key all of them."""
         self._store.write(
-            "UPDATE approvals SET answered_at = ? WHERE rowid IN (SELECT rowid FROM approvals"
-            " WHERE number = ? AND answered_at IS NULL ORDER BY asked_at, rowid LIMIT ?)",
-            (_now(), number, -1 if count is None else count),
+            "UPDATE approvals SET answered_at = ? WHERE number = ? AND answered_at IS NULL"
+            " AND request_id = COALESCE(?, request_id)",
+            (_now(), number, key),
         )
 
     def prune(self, before: datetime) -> int:

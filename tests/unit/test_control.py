@@ -14,8 +14,14 @@ from hermes_ctl.api.models import Message, Run, Session
 from hermes_ctl.config import Node
 from hermes_ctl.errors import HermesctlError, NoAnswer, NotOffered, ObjectNotFound, UsageError
 from hermes_ctl.runs.approvals import OpenApprovals
+from hermes_ctl.runs.chronicle import Chronicle
 from hermes_ctl.runs.control import Waiting, choose
-from hermes_ctl.runs.happenings import Approval, ApprovalResponded, approval_of
+from hermes_ctl.runs.happenings import (
+    Approval,
+    ApprovalRequested,
+    ApprovalResponded,
+    approval_of,
+)
 from hermes_ctl.runs.journal import Entry, Journal, Submission
 from hermes_ctl.runs.recovery import find_lost, prompt_digest, recover
 from hermes_ctl.runs.result import Result, Verdict
@@ -72,6 +78,19 @@ def test_answers_are_taken_off_the_oldest_or_by_their_id() -> None:
     waiting.responded(ApprovalResponded(None, "once", 1, "r2"))  # type: ignore[arg-type]
     waiting.responded(ApprovalResponded(None, "once", 1, None))  # type: ignore[arg-type]
     assert [one.request_id for one in waiting.all()] == ["r3"]
+
+
+def test_an_answer_that_is_told_twice_is_written_down_once(journal: Journal) -> None:
+    """The one who answers writes it down, and so does the one who follows the run."""
+    number = entry(journal).number
+    chronicle = Chronicle(journal, number)
+    for approval in (ONE, TWO):
+        chronicle.observe(ApprovalRequested(None, approval))
+    journal.answered(number, "r1")
+    chronicle.observe(ApprovalResponded(None, "once", 1, None))  # type: ignore[arg-type]
+    assert [one.approval for one in journal.pending(number)] == [TWO]
+    chronicle.observe(ApprovalResponded(None, "deny", 1, None))  # type: ignore[arg-type]
+    assert journal.pending(number) == []
 
 
 # What is left of a run

@@ -32,6 +32,7 @@ from hermes_ctl.runs.follow import Follower, FollowSettings
 from hermes_ctl.runs.happenings import (
     ApprovalRequested,
     BrokenEvent,
+    Closing,
     DeadlinePassed,
     Delta,
     Ended,
@@ -327,7 +328,7 @@ async def test_a_numbered_stream_is_opened_again_behind_the_last_event() -> None
     )
 
     def ended(_: Follower, happening: Happening) -> None:
-        if happening.__class__.__name__ == "Closing":
+        if isinstance(happening, Closing):
             client.polls = [done()]
 
     seen = await followed(client, act=ended)
@@ -664,14 +665,17 @@ async def test_memory_stays_flat_however_many_events_come() -> None:
             yield event("message.delta", delta=f"{number:0100d}")
         yield COMPLETED
 
-    client = ScriptedClient([status("running"), done()], deltas())
+    client = ScriptedClient([status("running")], deltas())
     sizes: list[int] = []
-    async with Follower(client, RUN_ID, QUICK, nothing) as follower:  # type: ignore[arg-type]
+    settings = FollowSettings(accepted=True)
+    async with Follower(client, RUN_ID, settings, nothing) as follower:  # type: ignore[arg-type]
         count = 0
         async for happening in follower:
             count += 1
             if count % 25_000 == 0:
                 sizes.append(process.memory_info().rss)
+            if isinstance(happening, Closing):
+                client.polls = [done()]
             if isinstance(happening, Ended):
                 assert happening.result.verdict is Verdict.SUCCESS
     assert count > 100_000

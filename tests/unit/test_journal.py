@@ -122,9 +122,9 @@ def test_approvals_wait_until_they_are_answered(journal: Journal) -> None:
         "rm d",
     ]
     journal.answered(number, "b")
-    journal.answered(number, None, 1)
-    assert [one.approval.request_id for one in journal.pending(number)] == ["c", "d"]
-    journal.answered(number, None)
+    journal.answered(number, "b")
+    assert [one.approval.request_id for one in journal.pending(number)] == ["a", "c", "d"]
+    journal.answered(number)
     assert journal.pending(number) == []
 
 
