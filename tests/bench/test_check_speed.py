@@ -14,7 +14,7 @@ from tests.bench.check import LIMIT, measured, tell
 from tests.faults.checking import Checker
 from tests.faults.server import HermesServer
 
-ROUNDS = 3
+ROUNDS = 2
 ATTEMPTS = 3
 
 

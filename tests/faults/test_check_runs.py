@@ -44,6 +44,14 @@ def instead(checker: Checker, route: str, change: Callable[[Request, Reply], Rep
     answers.routes[route] = answer
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is waited for on a real node is over sooner on the stand-in."""
+    monkeypatch.setattr(long_run, "PATIENCE", 0.1)
+    monkeypatch.setattr(long_run, "SILENT_FOR", 0.4)
+    monkeypatch.setattr(long_run, "HELD_BACK", 0.2)
+
+
 # 5 run-id
 
 
@@ -193,6 +201,7 @@ def active_at_once(checker: Checker) -> list[int]:
 # 6 events
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     ("fault", "value", "words"),
     [
@@ -277,14 +286,6 @@ def test_events_in_pieces_and_compressed(checker: Checker) -> None:
     checker.server.faults.stream_pieces = 7
     checker.server.faults.gzip_stream = True
     assert_only(checker.check())
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is waited for on a real node is over sooner on the stand-in."""
-    monkeypatch.setattr(long_run, "PATIENCE", 0.1)
-    monkeypatch.setattr(long_run, "SILENT_FOR", 0.4)
-    monkeypatch.setattr(long_run, "HELD_BACK", 0.2)
 
 
 @pytest.mark.usefixtures("impatient")
