@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -24,6 +25,9 @@ SECOND_PROFILE = "second"
 """The profile that each lab has beside the default one, so that their isolation can be checked."""
 
 ANY_RELEASE = ">=0"
+
+LOOKED_AT = 300
+"""Of all that a lab's provider has received, so much at the end is looked at after a run."""
 
 LAB_TIMEOUT = 60.0
 """Seconds for one answer of a lab, unless `--timeout` says otherwise: two gateways that start cold
@@ -144,5 +148,5 @@ def with_lab(settings: CheckSettings, lab: Lab | None) -> CheckSettings:
         node_capacity=settings.node_capacity or lab.capacity,
         other_model=settings.other_model or lab.other_model,
         profiles=settings.profiles or tuple(lab.profile_node(name) for name in lab.profiles),
-        provider_requests=lab.requests,
+        provider_requests=partial(lab.requests, after=-LOOKED_AT),
     )

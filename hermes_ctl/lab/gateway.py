@@ -144,8 +144,8 @@ class Lab:
         return self.state.supervisor.process() is not None
 
     def requests(self, *, after: int = 0, purpose: str | None = None) -> list[dict[str, Any]]:
-        """What the provider received after request number `after`, as `model.Record` has it:
-        all of it, or with `purpose="chat"` only what was asked for a user."""
+        """What the provider received after request number `after` (negative: the last so many), as
+        `model.Record` has it: all of it, or with `purpose="chat"` only what was asked for a user."""
         answer = self._model(f"requests?after={after}")
         return [one for one in answer["requests"] if purpose in (None, one["purpose"])]
 

@@ -5,7 +5,8 @@ directives). This file is the server around it, the standard library's:
 `POST /v1/chat/completions` (plain and streamed), `GET /v1/models`, each with or without `/v1`,
 and for tests and proofs:
 
-    GET  /lab/requests[?after=N]   what was received: {"requests": [record, ...]}, see `Record`
+    GET  /lab/requests[?after=N]   what was received: {"requests": [record, ...]}, see `Record`;
+                                   with a negative N the last so many
     GET  /lab/behaviour            how it behaves now: see `Behaviour`
     POST /lab/behaviour            a JSON object with the fields to change; `{}` resets them all
 
@@ -160,8 +161,11 @@ class Model(ThreadingHTTPServer):
                 self._file.flush()
 
     def records(self, after: int = 0) -> list[Record]:
-        """The requests received since number `after`, oldest first."""
+        """The requests received since number `after`, oldest first; the last so many where it is
+        negative."""
         with self._lock:
+            if after < 0:
+                return list(self._records)[after:]
             return [record for record in self._records if record.number > after]
 
 

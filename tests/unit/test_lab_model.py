@@ -117,6 +117,9 @@ def test_requests_are_recorded_without_the_key(model: Model, tmp_path: Path) -> 
     assert [r["user"] for r in ask(f"{root(model)}/lab/requests?after=1")[1]["requests"]] == [
         "second"
     ]
+    assert [r["user"] for r in ask(f"{root(model)}/lab/requests?after=-1")[1]["requests"]] == [
+        "second"
+    ]
     written = (tmp_path / "requests.jsonl").read_text()
     assert [json.loads(line)["number"] for line in written.splitlines()] == [1, 2]
     assert "very-secret" not in written + json.dumps(records)
