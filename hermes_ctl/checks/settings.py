@@ -47,6 +47,8 @@ class CheckSettings:
 
     def require_usable(self) -> None:
         """Raises `UsageError` where something that was named is not there. Asks nobody."""
+        if self.deadline is not None and self.deadline <= 0:
+            raise UsageError("--deadline leaves no time for a check", hint="--deadline 60s")
         if self.hermes_bin is not None and not _is_executable(self.hermes_bin):
             raise UsageError(
                 f"--hermes-bin {self.hermes_bin} is no executable file",

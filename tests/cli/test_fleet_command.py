@@ -143,6 +143,7 @@ def test_an_ansible_inventory_from_standard_input(fleet: Fleet, tmp_path: Path) 
         ["--all", "--watch", "5s", "--exec", "'"],
         ["--all", "--lab"],
         ["--all", "-j", "0"],
+        ["--all", "--deadline", "0s"],
     ],
 )
 def test_what_cannot_be_meant_ends_before_anything_is_sent(
