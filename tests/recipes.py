@@ -1,4 +1,4 @@
-"""The recipes of the README's section on monitoring: code blocks whose first line names their file."""
+"""The recipes of the README: code blocks whose first line names their file."""
 
 from __future__ import annotations
 
@@ -22,3 +22,12 @@ def recipe(name: str) -> str:
     assert name in blocks, f"README.md has no recipe {name}"
     text: str = blocks[name]
     return text
+
+
+def readme_playbook() -> str:
+    """The Ansible playbook, as the section on many nodes shows it."""
+    found = re.search(
+        r"^```yaml\n(# hermes-check\.yml: .*?)^```$", README.read_text("utf-8"), re.M | re.S
+    )
+    assert found is not None, "README.md has no playbook hermes-check.yml"
+    return found.group(1)

@@ -14,9 +14,9 @@ from xml.etree import ElementTree
 import pytest
 
 from hermes_ctl.lab.gateway import Lab
+from tests.recipes import readme_playbook
 
 BIN = Path(sys.executable).parent
-PLAYBOOK = Path(__file__).parents[2] / "examples" / "hermes-check.yml"
 
 
 def run(*command: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -104,9 +104,11 @@ def test_ansible_checks_each_host_and_the_reports_make_a_fleet(
     }
     inventory = tmp_path / "hosts.json"
     inventory.write_text(json.dumps({"all": {"hosts": hosts, "vars": everywhere}}))
+    playbook = tmp_path / "hermes-check.yml"
+    playbook.write_text(readme_playbook())
     environment = environment_of(tmp_path, ANSIBLE_HOME=str(tmp_path / "ansible"))
     played = run(
-        str(BIN / "ansible-playbook"), "-i", str(inventory), str(PLAYBOOK), environment=environment
+        str(BIN / "ansible-playbook"), "-i", str(inventory), str(playbook), environment=environment
     )
     assert played.returncode == 0, played.stdout + played.stderr
     files = sorted((tmp_path / "reports").iterdir())
@@ -139,6 +141,8 @@ def test_what_ansible_prints_is_an_inventory(tmp_path: Path, lab: Lab) -> None:
         "[web:vars]\nhermes_url=http://127.0.0.1:{{ hermes_port }}\n"
         f"hermes_key_file={tmp_path}/keys/{{{{ inventory_hostname }}}}\n"
     )
+    playbook = tmp_path / "hermes-check.yml"
+    playbook.write_text(readme_playbook())
     environment = environment_of(tmp_path, ANSIBLE_HOME=str(tmp_path / "ansible"))
     listed = run(
         *(str(BIN / "ansible-inventory"), "-i", str(tmp_path / "hosts.ini"), "--list"),
