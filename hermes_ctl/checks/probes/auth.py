@@ -97,10 +97,22 @@ PROBE = Probe(
         "a wrong key with 401. GET /health alone proves nothing: it needs no key."
     ),
     causes=(
-        Cause("the key was refused", "hermesctl config explain; it must equal API_SERVER_KEY"),
-        Cause("anyone gets in", "set API_SERVER_KEY on the node, hermes gateway restart"),
-        Cause("a named profile refuses the key", "each profile has a key of its own"),
-        Cause("weak key", "openssl rand -hex 32; below 16 characters the port stays closed"),
+        Cause(
+            "no key is configured here", "--key-file FILE, or hermesctl config set-context, once"
+        ),
+        Cause(
+            "the key was refused",
+            "it must be the node's API_SERVER_KEY; hermesctl config explain tells where it came from",
+        ),
+        Cause("a named profile refuses the key", "each profile has an API_SERVER_KEY of its own"),
+        Cause(
+            "anyone gets in",
+            "set API_SERVER_KEY on the node, then: hermes gateway restart; or a proxy adds the key",
+        ),
+        Cause(
+            "the key is weak",
+            f"{NEW_KEY} makes a strong one; below 16 characters the port stays closed",
+        ),
     ),
     settle=probe,
 )

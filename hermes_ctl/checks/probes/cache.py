@@ -172,9 +172,16 @@ PROBE = Probe(
     ),
     causes=(
         Cause("under /tmp", _PERSISTENT + "; systemd's PrivateTmp hides it besides"),
+        Cause("in memory (tmpfs)", _PERSISTENT),
         Cause("in the container's own layer", "mount a volume at /var/lib/bmas-agent"),
-        Cause("on tmpfs", _PERSISTENT),
-        Cause("not visible from here", "run hermesctl on the node, or --agent-env FILE"),
+        Cause(
+            "not writable for the adapter", "chown it to the adapter's user, or mount it read-write"
+        ),
+        Cause("too small", "free space there, or lower ACTIVATION_CACHE_MAX_BYTES"),
+        Cause("on a network file system", "use a local disk: file locks may not hold there"),
+        Cause(
+            "not visible from here", "run hermesctl on the node as root, or name --agent-env FILE"
+        ),
     ),
     settle=probe,
     offline=True,

@@ -255,11 +255,18 @@ PROBE = Probe(
         "one and the stated capacity, and it is not switched off."
     ),
     causes=(
-        Cause("limit 0", _SET),
-        Cause("limit differs from the stated capacity", _SET),
-        Cause("the file was edited after the start", "hermes gateway restart"),
-        Cause("nobody stated a capacity", "--node-capacity N"),
-        Cause("neither file nor probe", "run on the node, --hermes-home DIR, or --probe-capacity"),
+        Cause("the limit is 0: switched off", _SET),
+        Cause("the limit differs from the stated capacity", _SET),
+        Cause(
+            "the limit stands where Hermes does not look",
+            "of all places in the YAML only gateway.api_server.max_concurrent_runs works",
+        ),
+        Cause("the file was edited after the gateway started", "hermes gateway restart"),
+        Cause("nobody stated a capacity", "say what the node can carry: --node-capacity N"),
+        Cause(
+            "neither file nor probe",
+            "run hermesctl on the node, name its files (--hermes-home DIR), or --probe-capacity",
+        ),
     ),
     settle=probe,
     last=True,

@@ -168,9 +168,9 @@ PROBE = Probe(
     ),
     causes=(
         Cause("the stream ends in the middle", _LINK),
-        Cause("held back", _NO_BUFFERING),
+        Cause("events are held back until the run's end", _NO_BUFFERING),
         Cause("frames cannot be read", "a proxy rewrites or compresses: ask the node directly"),
-        Cause("a second reader stole events", "one reader for each stream: close the other"),
+        Cause("events are missing", "another reader took them: one reader for each stream"),
     ),
     settle=probe,
     needs_runs=True,

@@ -225,7 +225,11 @@ PROBE = Probe(
     causes=(
         Cause("accepted, and another model used", _REVIEWED),
         Cause("the node lists no second model", _NAME_ONE),
-        Cause("the provider answers to any name", "its own log tells which model it served"),
+        Cause(
+            "the provider answers to any name",
+            "ask the provider which model it served: its own log or bill tells",
+        ),
+        Cause("the runs fail", _PROVIDER),
     ),
     settle=probe,
     needs_runs=True,

@@ -96,12 +96,16 @@ PROBE = Probe(
         "random word that was asked for is in it, and tokens were spent: the model answers."
     ),
     causes=(
-        Cause("completed with empty output or no tokens", _PROVIDER),
+        Cause("completed with empty output, or with another answer", _PROVIDER),
         Cause(
             "the run failed",
-            "its error tells whose fault: a 401 in it is Hermes' key to its provider",
+            "its error tells whose fault it is: a 401 in it is Hermes' key to its provider",
         ),
-        Cause("outputs differ", "two gateways behind one address, or a proxy that changes answers"),
+        Cause(
+            "no token was counted",
+            "make the provider state its usage (stream_options.include_usage)",
+        ),
+        Cause("outputs differ", "two gateways answer at one address, or a proxy changes answers"),
     ),
     settle=probe,
     needs_runs=True,

@@ -180,10 +180,22 @@ PROBE = Probe(
         "a name is configured: step 7 proves that it answers."
     ),
     causes=(
-        Cause("HTTP 200, but degraded", "the check named in the report tells what to mend"),
-        Cause("gateway draining", "it is shutting down: check --wait 60s"),
-        Cause("another profile answers", "gateway.multiplex_profiles is off, or the name is wrong"),
-        Cause("state.db deleted under the running gateway", "hermes gateway restart"),
+        Cause(
+            "HTTP 200, but degraded",
+            "the check that is not ok tells what to mend: config.yaml, the model's name, state.db, "
+            "or room on the disk",
+        ),
+        Cause(
+            "gateway draining", "it is shutting down; to wait until it is back: check --wait 60s"
+        ),
+        Cause(
+            "another profile answers",
+            "turn on gateway.multiplex_profiles on the node, or correct the profile's name",
+        ),
+        Cause("state.db was deleted under the running gateway", _RESCUE),
+        Cause(
+            "not ok at first, then ok", "look into the gateway's log on the node, and check again"
+        ),
     ),
     settle=probe,
 )

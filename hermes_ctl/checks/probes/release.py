@@ -176,10 +176,20 @@ PROBE = Probe(
         "`hermes --version` and the version in GET /health agree and fit the checklist's specifier."
     ),
     causes=(
-        Cause("gateway still runs an older version than the CLI", RESTART),
-        Cause("both run another release", "install the reviewed one, or review this one: gate"),
-        Cause("the CLI was not seen", "run hermesctl on the node, or --hermes-bin PATH"),
-        Cause("no version in GET /health", "a server before 0.19, or not Hermes"),
+        Cause("the gateway still runs an older release than the CLI", RESTART),
+        Cause(
+            "the gateway runs a newer release than the CLI",
+            "the CLI on this machine is another installation: name the gateway's, --hermes-bin PATH",
+        ),
+        Cause(
+            "both run another release than the reviewed one",
+            "install the reviewed one, or review this one with hermesctl gate and say --release",
+        ),
+        Cause(
+            "the CLI was not seen",
+            "run hermesctl on the node, or name its hermes: --hermes-bin PATH",
+        ),
+        Cause("GET /health names no version", "it is a server before 0.19, or not Hermes"),
     ),
     settle=probe,
 )

@@ -227,13 +227,10 @@ PROBE = Probe(
         "their features strictly true, and each of them answers as Hermes would, in JSON."
     ),
     causes=(
-        Cause("a feature or endpoint is missing", "install the reviewed release"),
-        Cause(
-            "listed, but answers 500", "hermes gateway restart; a defect of the release if it stays"
-        ),
-        Cause(
-            "listed, but answers in HTML or plain text", "a proxy answers: ask the node directly"
-        ),
+        Cause("a feature or endpoint is missing", _REVIEWED),
+        Cause("listed, but answers 404 in plain text", _REVIEWED),
+        Cause("listed, but answers 500", _RESTART),
+        Cause("listed, but answers in HTML, with a redirect or in plain text", _DIRECTLY),
     ),
     settle=probe,
 )

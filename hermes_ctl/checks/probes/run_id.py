@@ -120,10 +120,17 @@ PROBE = Probe(
         "it again where the node advertises that."
     ),
     causes=(
-        Cause("ids differ", "two gateways behind one address, or a proxy that caches"),
-        Cause("accepted, then unknown", "two gateways behind one address, or a restart"),
-        Cause("a second run for the same idempotency key", "do not retry submissions on this node"),
-        Cause("the node is busy or at capacity", "check again when it is idle, or --allow-busy"),
+        Cause("ids differ", "two gateways answer at one address, or a proxy caches"),
+        Cause(
+            "accepted, then unknown", "two gateways answer at one address, or the node restarted"
+        ),
+        Cause(
+            "a second run for the same idempotency key",
+            "do not retry submissions on this node: it would do the work twice",
+        ),
+        Cause(
+            "the node is busy or at capacity", "check again when it is idle, or say --allow-busy"
+        ),
     ),
     settle=probe,
     needs_runs=True,

@@ -116,12 +116,22 @@ PROBE = Probe(
         "judged by what polling reaches, not by the 200 of the stop."
     ),
     causes=(
-        Cause("the run finished first", "a longer prompt: long-run.prompt in the checklist"),
         Cause(
-            "still stopping at the deadline", "a tool that cannot be interrupted; gateway restart"
+            "the run finished before the stop",
+            "give the checklist a longer prompt for this model: long-run.prompt",
         ),
-        Cause("ended as completed", "newer servers, when the stop came late"),
-        Cause("its slot stays taken", "work goes on behind the state: hermes gateway restart"),
+        Cause(
+            "still stopping at the deadline",
+            "a tool that cannot be interrupted is at work: hermes gateway restart",
+        ),
+        Cause(
+            "ended as completed",
+            "servers from 0.22 do so when the stop comes late: do not rely on it to undo work",
+        ),
+        Cause(
+            "its slot stays taken",
+            "its work goes on behind the state: look at the node, hermes gateway restart",
+        ),
     ),
     settle=probe,
     needs_runs=True,

@@ -116,11 +116,17 @@ PROBE = Probe(
         "TRACE_EVENT_MAX_BYTES, counted as the adapter counts."
     ),
     causes=(
-        Cause("no tool call was made", "a node without the terminal toolset, or a tool-less model"),
+        Cause(
+            "no tool call was made",
+            "give the node a terminal toolset and a model that calls tools: hermesctl toolsets list",
+        ),
         Cause(
             "an event is over the limit", "raise TRACE_EVENT_MAX_BYTES in the adapter's environment"
         ),
-        Cause("the adapter sends no traces", "set DAEMON_INGEST_URL and BMAS_NODE_KEY"),
+        Cause(
+            "the adapter sends no traces at all",
+            "set DAEMON_INGEST_URL and BMAS_NODE_KEY in its environment",
+        ),
     ),
     settle=probe,
     needs_runs=True,
