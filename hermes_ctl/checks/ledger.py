@@ -17,6 +17,10 @@ Result = TypeVar("Result")
 CLEAN_UP_LIMIT = 10.0
 """Seconds that each part of the clean-up may take."""
 
+SUBMISSION_LIMIT = 30.0
+"""Seconds for which the clean-up waits for the answer to a submission: a cold node takes long, and
+without the answer nobody could stop the run."""
+
 _POLL = 0.05
 
 
@@ -90,7 +94,7 @@ class RunLedger:
         """Stop what still runs, wait for its end, delete the sessions. Returns the ids of runs that
         could not be seen to end; raises nothing."""
         if self._submissions:
-            await asyncio.wait(self._submissions, timeout=CLEAN_UP_LIMIT)
+            await asyncio.wait(self._submissions, timeout=SUBMISSION_LIMIT)
         await self.stop_all(client)
         await _bounded([_delete(client, session) for session in self._sessions], CLEAN_UP_LIMIT)
         return sorted(self._active)

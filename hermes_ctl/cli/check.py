@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from hermes_ctl.checks.runner import CheckEvent
     from hermes_ctl.checks.subject import CheckSettings
 
+LEFT_RUNS = "runs of the check may go on: their sessions begin with hermesctl-check"
+"""Said when a second signal ends the clean-up."""
+
 
 def command(
     names: Annotated[
@@ -251,7 +254,10 @@ def _check(
     for finding in target.node.key_findings:
         view.screen.warn(f"{target.node.name}: {finding}")
     try:
-        loop.run(check_node(target.node, checklist, target.settings, observe))
+        loop.run(
+            check_node(target.node, checklist, target.settings, observe),
+            leaving_hint=lambda: LEFT_RUNS,
+        )
     finally:
         progress.close()
         for report in finished:

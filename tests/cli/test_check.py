@@ -389,6 +389,25 @@ def test_interrupted(
     assert "explain polling" not in out, "there is nothing to explain"
 
 
+def test_interrupted_twice(shell: Shell, node: list[str], server: HermesServer) -> None:
+    """The second Ctrl-C leaves at once, and says what may be left behind."""
+    server.pace = 1.0
+    server.tool_seconds = 60.0
+    server.faults.hang("POST /v1/runs/{run_id}/stop", skip=1)  # the first is that of the routes
+    with shell.started("check", *node) as process:
+        server.wait_until(lambda: len(server.runs) >= 3, seconds=30)
+        process.send_signal(signal.SIGINT)
+        server.wait_until(lambda: len(server.received("POST /v1/runs/{run_id}/stop")) >= 2)
+        time.sleep(0.2)  # two in less are one wish
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err.splitlines() == [
+        "error: left at once, without cleaning up",
+        "  hint  runs of the check may go on: their sessions begin with hermesctl-check",
+    ]
+
+
 def test_a_pipe_that_closes(shell: Shell, node: list[str], server: HermesServer) -> None:
     """`hermesctl check | head -1`"""
     server.pace = 1.0
