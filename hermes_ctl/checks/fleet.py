@@ -56,7 +56,7 @@ _LOOK = 0.01
 """Checks that are always let in; seconds that the loop may be late before it takes no more; how
 long it is looked at."""
 
-_INTERRUPTED = Finding(Status.UNKNOWN, "interrupted")
+INTERRUPTED = Finding(Status.UNKNOWN, "interrupted")
 _OTHER_DESCRIPTORS = 64
 _DESCRIPTORS_BESIDE = 4
 """Descriptors of a check that are no connections: the pipes to a command, a file."""
@@ -130,7 +130,7 @@ class FleetCheck:
         """All targets in their order. What is not finished is marked as interrupted."""
         reports = [
             self._finished.get(index)
-            or unchecked(target, self._checklist, _INTERRUPTED, interrupted=True)
+            or unchecked(target, self._checklist, INTERRUPTED, interrupted=True)
             for index, target in enumerate(self._targets)
         ]
         return FleetReport.of(reports)
@@ -212,8 +212,12 @@ class SharedContracts:
         self._known: WeakValueDictionary[bytes, Contract] = WeakValueDictionary()
 
     def shared(self, contract: Contract) -> Contract:
-        digest = hashlib.sha256(contract.model_dump_json().encode()).digest()
-        return self._known.setdefault(digest, contract)
+        return self._known.setdefault(self.digest(contract), contract)
+
+    @staticmethod
+    def digest(contract: Contract) -> bytes:
+        """The same for contracts that are the same."""
+        return hashlib.sha256(contract.model_dump_json().encode()).digest()
 
 
 class Door:

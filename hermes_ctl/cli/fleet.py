@@ -15,10 +15,11 @@ from hermes_ctl.secrets import redact_values
 if TYPE_CHECKING:
     from hermes_ctl.checks.changes import Change, FleetWatch
     from hermes_ctl.checks.checklist import Checklist
-    from hermes_ctl.checks.fleet import Target
+    from hermes_ctl.checks.fleet import FleetCheck, Observer, Target
     from hermes_ctl.checks.model import FleetReport
     from hermes_ctl.checks.reaction import Reaction
     from hermes_ctl.checks.runner import CheckEvent
+    from hermes_ctl.checks.shards import ShardedFleetCheck
     from hermes_ctl.report.forms import AnyReport
 
 SHORTEST_INTERVAL = 1.0
@@ -52,7 +53,6 @@ def check_many(
 ) -> FleetReport:
     """Check all targets side by side, and tell what they came to. What was settled is told and
     published on every way out, Ctrl-C included."""
-    from hermes_ctl.checks.fleet import JOBS, FleetCheck
     from hermes_ctl.checks.runner import CheckFinished
     from hermes_ctl.render.fleet import FleetProgress
 
@@ -65,7 +65,7 @@ def check_many(
         elif view.format == "jsonl" and isinstance(event, CheckFinished):
             view.screen.json_line(event.report.document())
 
-    fleet = FleetCheck(targets, checklist, observe, jobs=jobs or JOBS)
+    fleet = _fleet(targets, checklist, observe, jobs)
     try:
         loop.run(fleet.run())
     finally:
@@ -77,6 +77,19 @@ def check_many(
         elif view.format == "json" and not silent:
             _write_document(report, view)
     return report
+
+
+def _fleet(
+    targets: Sequence[Target], checklist: Checklist, observe: Observer, jobs: int | None
+) -> FleetCheck | ShardedFleetCheck:
+    from hermes_ctl.checks.fleet import JOBS, FleetCheck
+    from hermes_ctl.checks.shards import ShardedFleetCheck, processes_for
+
+    jobs = jobs or JOBS
+    processes = min(processes_for(len(targets)), jobs)
+    if processes == 1:
+        return FleetCheck(targets, checklist, observe, jobs=jobs)
+    return ShardedFleetCheck(targets, checklist, observe, jobs=jobs, processes=processes)
 
 
 def _write_document(report: FleetReport, view: StreamView) -> None:
