@@ -11,7 +11,7 @@ from hermes_ctl.api.client import RUN
 from hermes_ctl.api.models import TERMINAL_STATES, Run, RunRequest
 from hermes_ctl.checks.probe import Blocked
 from hermes_ctl.checks.subject import Subject
-from hermes_ctl.checks.transcript import Transcript
+from hermes_ctl.checks.transcript import TERMINAL_EVENTS, Transcript
 from hermes_ctl.errors import HermesctlError, RunNotFound
 
 STOP = f"{RUN}/stop"
@@ -75,7 +75,8 @@ async def stop_trial(subject: Subject, attempt: int) -> StopTrial:
     )
     try:
         await _until_streaming(subject, trial, reading, streaming)
-        trial.live = True if streaming.is_set() else None
+        under_way = any(event.name not in TERMINAL_EVENTS for event in transcript.events)
+        trial.live = True if under_way else None
         await _stop(subject, transcript, trial)
         if trial.early is None and trial.error is None:
             await _follow_to_end(subject, transcript, trial)

@@ -45,7 +45,6 @@ class Transcript:
     answer: Answer
     accepted: RunAccepted
     submitted: float
-    session_id: str | None = None
     head: dict[str, str] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     comments: list[Comment] = field(default_factory=list)
@@ -106,7 +105,7 @@ class RunWatcher:
         answer = await self.client.expect("POST", "/v1/runs", json=request.body(), headers=headers)
         accepted = parse(RunAccepted, answer.json(), answer)
         self.ledger.started(accepted.run_id, request.session_id)
-        return Transcript(answer, accepted, submitted, session_id=request.session_id)
+        return Transcript(answer, accepted, submitted)
 
     async def watch(
         self,

@@ -352,8 +352,11 @@ def test_polling_provider_error_inside_the_run(checker: Checker) -> None:
     """A 401 in there is Hermes' key to its provider, and not ours to Hermes (field-notes 29)."""
     checker.server.faults.run_error = "HTTP 401: invalid x-api-key"
     report = checker.check()
-    failed = {"polling": FAIL, "stop": UNKNOWN, "model": UNKNOWN, "traces": SKIP}
+    failed = {"events": WARN, "polling": FAIL, "stop": UNKNOWN, "model": UNKNOWN, "traces": SKIP}
     assert statuses(report) == {**HEALTHY, **failed}
+    assert report.step("events").summary == (
+        "complete, but no run streamed long enough to show that events come as they happen"
+    )
     assert report.step("polling").summary == "the run failed: HTTP 401: invalid x-api-key"
     assert "hermes doctor" in "\n".join(report.step("polling").fix)
     assert report.step("traces").blocked_by == "polling"

@@ -22,6 +22,7 @@ _LINK = (
     "look at what stands between: its idle timeout (90 s at least) and whether it cuts or "
     "rewrites streams; polling is not affected"
 )
+_LONGER = "let step stop succeed, whose long run shows it; or give a longer canary.prompt"
 _NO_BUFFERING = (
     "switch off response buffering for this route in the proxy (nginx: proxy_buffering off)"
 )
@@ -75,19 +76,23 @@ async def _arrival(subject: Subject, canary: Transcript, finding: partial[Findin
             "held back: what happened while the long run ran came only with its end",
             fix=(_NO_BUFFERING,),
         )
-    if live is None and _happened(canary) >= _SPREAD_TO_JUDGE:
-        return finding(
-            Status.WARN,
-            f"events of {_happened(canary):.1f} s arrived within {_arrived(canary):.1f} s, "
-            "and the long run could not show whether they are held back",
-            fix=(_NO_BUFFERING,),
-        )
     if canary.stream_error is not None:
         message = canary.stream_error.message
         return finding(Status.WARN, f"complete, but then: {message}", fix=(_LINK,))
     if not canary.closed:
         return finding(Status.WARN, "complete, but without the closing comment", fix=(_LINK,))
+    if live is None:
+        return finding(Status.WARN, _undecided(canary), fix=(_LONGER,))
     return finding(Status.PASS, _summary(canary))
+
+
+def _undecided(canary: Transcript) -> str:
+    if _happened(canary) < _SPREAD_TO_JUDGE:
+        return "complete, but no run streamed long enough to show that events come as they happen"
+    return (
+        f"events of {_happened(canary):.1f} s arrived within {_arrived(canary):.1f} s, "
+        "and the long run could not show whether they are held back"
+    )
 
 
 async def _long_run_live(subject: Subject) -> bool | None:
