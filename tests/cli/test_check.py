@@ -213,7 +213,7 @@ def test_ready_unknown_and_not_ready(shell: Shell, node: list[str], server: Herm
 def test_a_weak_key_is_told_before_anything_is_sent(shell: Shell) -> None:
     """Refused, because Hermes does not start with such a key: field-notes 25."""
     port = free_port()
-    key = shell.key_file("changeme")
+    key = shell.key_file("x7-k3y-0")
     done = shell("check", "--url", f"http://127.0.0.1:{port}", "--key-file", key)
     assert done.err.startswith("warning: 127.0.0.1:")
     assert "The key has 8 characters; with fewer than 16 Hermes does not start" in done.err
