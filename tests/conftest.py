@@ -6,9 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from hermes_ctl import secrets
+from hermes_ctl.known_keys import KnownKeys
 from tests.faults.server import HermesServer
 
 pytest_plugins = ("tests.live.labs",)
+
+
+@pytest.fixture(autouse=True)
+def own_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keys of one test are no keys of the next: the redactor knows those of the process."""
+    known = KnownKeys()
+    known.add(set(secrets._known.values))
+    monkeypatch.setattr(secrets, "_known", known)
 
 
 @pytest.fixture
