@@ -8,14 +8,20 @@ The nodes are prefixes of one loopback server in a process of its own, which ans
 - a node costs no more processor time among 1,000 than among 100.
 
     python tests/bench/fleet.py [NODES]
+    python tests/bench/fleet.py --jobs       200 nodes 100 ms away: what -j gives
+
+Where other work takes the processors, time by the clock says little: the processor's time is shown
+beside it, and two processors spend it at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -25,11 +31,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import psutil
+
 HERE = Path(__file__).parent
 HERMESCTL = str(Path(sys.executable).with_name("hermesctl"))
 CHECK = ("check", "--all", "--no-runs", "--skip", "capacity", "--skip", "release")
 
 SECONDS, MEGABYTES, DEADLINE = 60.0, 300.0, 10.0
+DISTANCE = 0.1
 GROWTH = 1.25
 """A cost is taken to grow when it is higher by more than what two measurements differ anyway."""
 
@@ -38,7 +47,8 @@ GROWTH = 1.25
 
 
 class Node(asyncio.Protocol):
-    """One connection to the server of all nodes. `/hang/NAME` takes requests and says nothing."""
+    """One connection to the server of all nodes. `/hang/NAME` takes requests and says nothing,
+    `/far/NAME` is as far away as another continent."""
 
     answers: dict[str, bytes]
 
@@ -62,6 +72,12 @@ class Node(asyncio.Protocol):
         _, kind, name, route = target.partition("?")[0].split("/", 3)
         if kind == "hang":
             return
+        if kind == "far":
+            asyncio.get_running_loop().call_later(DISTANCE, self._say, method, name, route, head)
+            return
+        self._say(method, name, route, head)
+
+    def _say(self, method: str, name: str, route: str, head: bytes) -> None:
         known = f"Bearer {key_of(name)}\r\n".encode() in head + b"\r\n"
         wanted = f"{method} /{route}"
         if not known and wanted not in ("GET /health", "GET /v1/health"):
@@ -161,7 +177,8 @@ def served() -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds by the clock and of the processor, megabytes at most, and the report."""
+    """Seconds by the clock and of the processor, megabytes of all its processes at most, and how
+    many nodes were found ready."""
 
     seconds: float
     processor: float
@@ -169,63 +186,91 @@ class Measured:
     ready: int
     exit_code: int
 
+    def show(self, label: str) -> None:
+        print(
+            f"{label:>20}  {self.seconds:6.1f} s  {self.processor:6.1f} s of processor  "
+            f"{self.megabytes:4.0f} MB  {self.ready} ready  exit {self.exit_code}",
+            flush=True,
+        )
 
-def check(
-    port: int, folder: Path, nodes: int, *, hanging: int = 0, extra: Sequence[str] = ()
-) -> Measured:
-    """One command that checks so many nodes, `hanging` of which say nothing."""
-    configuration = folder / "config.toml"
-    with configuration.open("w") as file:
-        for number in range(nodes):
-            kind = "hang" if number < hanging else "n"
+
+def configure(folder: Path, port: int, kinds: Sequence[str]) -> Path:
+    """A configuration with a node of each of these kinds."""
+    path = folder / "config.toml"
+    with path.open("w") as file:
+        for number, kind in enumerate(kinds):
             file.write(f'[contexts.n{number}]\nurl = "http://127.0.0.1:{port}/{kind}/{number}"\n')
             file.write(f'key-file = "key{number}"\n')
             key = folder / f"key{number}"
             key.write_text(key_of(str(number)))
             key.chmod(0o600)
-    configuration.chmod(0o600)
+    path.chmod(0o600)
+    return path
+
+
+def check(port: int, folder: Path, kinds: Sequence[str], *options: str) -> Measured:
+    """One command that checks a node of each of these kinds."""
     report = folder / "report.json"
     environment = {
         "HOME": str(folder),
         "PATH": "/usr/bin:/bin",
-        "HERMESCTL_CONFIG": str(configuration),
+        "HERMESCTL_CONFIG": str(configure(folder, port, kinds)),
     }
     begun = time.monotonic()
-    process = subprocess.Popen(
-        [HERMESCTL, *CHECK, *extra, "--report", f"json={report}"],
+    process = psutil.Popen(
+        [HERMESCTL, *CHECK, *options, "--report", f"json={report}"],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    counts = json.loads(report.read_text())["counts"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    most = 0
+    while process.poll() is None:
+        most = max(most, memory_of(process))
+        time.sleep(0.2)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Measured(
         time.monotonic() - begun,
-        usage.ru_utime + usage.ru_stime,
-        usage.ru_maxrss / 1024,
-        counts["ready"],
+        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        most / 2**20,
+        json.loads(report.read_text())["counts"]["ready"],
         process.returncode,
     )
+
+
+def memory_of(process: psutil.Process) -> int:
+    """Bytes of the process and its children. What they share is divided among them (PSS)."""
+    total = 0
+    with contextlib.suppress(psutil.Error):
+        for one in (process, *process.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                total += one.memory_full_info().pss
+    return total
+
+
+def measure_jobs(port: int, folder: Path) -> int:
+    for jobs in (4, 8, 16, 32, 64, 128):
+        check(port, folder, ["far"] * 200, "-j", str(jobs)).show(f"-j {jobs}")
+    return 0
 
 
 def main() -> int:
     if sys.argv[1:] == ["--serve"]:
         asyncio.run(serve())
         return 0
-    many = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     missed: list[str] = []
     with TemporaryDirectory() as name, served() as port:
         folder = Path(name)
-        check(port, folder, 2)
-        few = check(port, folder, 100)
-        hung = check(port, folder, 100, hanging=10, extra=("--deadline", f"{DEADLINE:g}s"))
-        all_of_them = check(port, folder, many)
-    for label, one in (("100", few), ("100, 10 hang", hung), (str(many), all_of_them)):
-        print(
-            f"{label:>14} nodes  {one.seconds:6.1f} s  {one.processor:6.1f} s of processor  "
-            f"{one.megabytes:5.0f} MB  {one.ready} ready  exit {one.exit_code}"
-        )
+        check(port, folder, ["n"] * 2)
+        if sys.argv[1:] == ["--jobs"]:
+            return measure_jobs(port, folder)
+        many = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+        few = check(port, folder, ["n"] * 100)
+        few.show("100 nodes")
+        hung = check(port, folder, ["hang"] * 10 + ["n"] * 90, "--deadline", f"{DEADLINE:g}s")
+        hung.show("100, of which 10 hang")
+        all_of_them = check(port, folder, ["n"] * many)
+        all_of_them.show(f"{many} nodes")
     each = [few.processor / 100, all_of_them.processor / many]
     print(f"a node costs {each[0] * 1000:.1f} ms of 100, {each[1] * 1000:.1f} ms of {many}")
     if (few.ready, hung.ready, all_of_them.ready) != (100, 90, many):
