@@ -31,7 +31,13 @@ from hermes_ctl.checks.model import (
 )
 from hermes_ctl.checks.probe import Finding
 from hermes_ctl.checks.probes import load_probe
-from hermes_ctl.checks.runner import CheckEvent, CheckFinished, NodeReached, check_node
+from hermes_ctl.checks.runner import (
+    INTERRUPTED,
+    CheckEvent,
+    CheckFinished,
+    NodeReached,
+    check_node,
+)
 from hermes_ctl.checks.subject import CheckSettings
 from hermes_ctl.config import Node
 from hermes_ctl.errors import HermesctlError
@@ -56,7 +62,7 @@ _LOOK = 0.01
 """Checks that are always let in; seconds that the loop may be late before it takes no more; how
 long it is looked at."""
 
-INTERRUPTED = Finding(Status.UNKNOWN, "interrupted")
+NOT_BEGUN = Finding(Status.UNKNOWN, INTERRUPTED)
 _OTHER_DESCRIPTORS = 64
 _DESCRIPTORS_BESIDE = 4
 """Descriptors of a check that are no connections: the pipes to a command, a file."""
@@ -130,7 +136,7 @@ class FleetCheck:
         """All targets in their order. What is not finished is marked as interrupted."""
         reports = [
             self._finished.get(index)
-            or unchecked(target, self._checklist, INTERRUPTED, interrupted=True)
+            or unchecked(target, self._checklist, NOT_BEGUN, interrupted=True)
             for index, target in enumerate(self._targets)
         ]
         return FleetReport.of(reports)

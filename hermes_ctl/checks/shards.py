@@ -23,7 +23,7 @@ from typing import Any
 
 from hermes_ctl.checks.checklist import Checklist
 from hermes_ctl.checks.fleet import (
-    INTERRUPTED,
+    NOT_BEGUN,
     FleetCheck,
     Observer,
     SharedContracts,
@@ -105,7 +105,7 @@ class ShardedFleetCheck:
             or unchecked(
                 target,
                 self._checklist,
-                _LOST if self._ended else INTERRUPTED,
+                _LOST if self._ended else NOT_BEGUN,
                 interrupted=not self._ended,
             )
             for index, target in enumerate(self._targets)

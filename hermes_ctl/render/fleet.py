@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hermes_ctl.checks.model import FleetReport, Report, Status, Step, Verdict
 from hermes_ctl.checks.runner import (
+    INTERRUPTED,
     CheckEvent,
     CheckFinished,
     CheckStarted,
@@ -331,7 +332,7 @@ def troubles_of(fleet: FleetReport) -> list[Trouble]:
     for report in fleet.nodes:
         place = report.node.url.partition("://")[2].partition("/")[0]
         for step in report.steps:
-            if step.status not in NOT_WELL:
+            if step.status not in NOT_WELL or step.summary == INTERRUPTED:
                 continue
             said = step.summary.replace(place, "the node")
             key = (step.id, step.status, said, step.expected, tuple(step.fix))

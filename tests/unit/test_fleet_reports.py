@@ -211,6 +211,11 @@ def test_the_same_trouble_is_told_once_for_all_nodes() -> None:
     ]
 
 
+def test_what_an_interruption_left_open_is_no_trouble() -> None:
+    left = report("a", Verdict.UNDETERMINED, step("auth", Status.UNKNOWN, "interrupted"))
+    assert troubles_of(FleetReport.of([left])) == []
+
+
 def test_many_nodes_are_counted() -> None:
     nodes = [report(f"n{i}", Verdict.NOT_READY, step("auth", Status.FAIL)) for i in range(11)]
     (trouble,) = troubles_of(FleetReport.of(nodes))
