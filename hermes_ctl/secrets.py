@@ -12,7 +12,7 @@ import re
 import stat
 import sys
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NoReturn
 
@@ -135,8 +135,13 @@ def redact_values(value: object) -> object:
 
 
 def _redact_member(name: str, item: object) -> object:
+    return MASK if isinstance(item, str) and _names_a_secret(name) else redact_values(item)
+
+
+@lru_cache(4096)
+def _names_a_secret(name: str) -> bool:
     pair = f'"{name}": "value"'
-    return MASK if isinstance(item, str) and redact(pair) != pair else redact_values(item)
+    return _PATTERNS.sub(_mask, pair) != pair
 
 
 def possible_start(text: str) -> int:

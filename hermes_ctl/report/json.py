@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from hermes_ctl.checks.model import Contract, FleetReport, Report
 from hermes_ctl.render.console import json_text
@@ -33,31 +33,36 @@ def pieces(report: AnyReport, dump: Dump | None = None) -> Iterator[str]:
 def _fleet(report: FleetReport, dump: Dump) -> Iterator[str]:
     head = report.model_dump(mode="json", by_alias=True, exclude={_NODES})
     yield dump(redact_values(head)).removesuffix("\n}") + f',\n  "{_NODES}": ['
-    contracts = _Contracts()
+    contracts = _Contracts(dump)
     separator = "\n    "
     for one in report.nodes:
-        yield separator + dump(contracts.document(one)).replace("\n", "\n    ")
+        yield separator + contracts.text(one).replace("\n", "\n    ")
         separator = ",\n    "
     yield "\n  ]\n}\n"
 
 
 class _Contracts:
-    """Nodes share contracts, which are the largest part of a report: each is redacted once."""
+    """Nodes share contracts, which are the largest part of a report: each is made text of once, and
+    put into the place that the reports keep for it."""
 
-    def __init__(self) -> None:
-        self._known: dict[int, object] = {}
+    def __init__(self, dump: Dump) -> None:
+        self._dump = dump
+        self._place = f"contract-{secrets.token_hex(16)}"
+        self._known: dict[int, str] = {}
 
-    def document(self, report: Report) -> dict[str, Any]:
-        """The report as plain, redacted values, its fields in their order."""
-        document = redact_values(report.model_dump(mode="json", by_alias=True, exclude={_CONTRACT}))
-        assert isinstance(document, dict)
+    def text(self, report: Report) -> str:
+        """The redacted report of one node, its fields in their order."""
+        rest = redact_values(report.model_dump(mode="json", by_alias=True, exclude={_CONTRACT}))
+        assert isinstance(rest, dict)
         names = [field.alias or name for name, field in type(report).model_fields.items()]
-        document[_CONTRACT] = self._contract(report.contract)
-        return {name: document[name] for name in names}
+        rest[_CONTRACT] = self._place
+        whole = self._dump({name: rest[name] for name in names})
+        return whole.replace(f'"{self._place}"', self._contract(report.contract), 1)
 
-    def _contract(self, contract: Contract) -> object:
+    def _contract(self, contract: Contract) -> str:
         known = self._known.get(id(contract))
         if known is None:
-            known = redact_values(contract.model_dump(mode="json", by_alias=True))
+            values = redact_values(contract.model_dump(mode="json", by_alias=True))
+            known = self._dump(values).replace("\n", "\n  ")
             self._known[id(contract)] = known
         return known
