@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import NoReturn
@@ -120,22 +120,23 @@ def without_known(text: str) -> str:
     return text
 
 
-def redact_values(value: object) -> object:
-    """`value`, made of what JSON is made of, with every text in it redacted.
+def redact_values(value: object, mask: Callable[[str], str] = redact) -> object:
+    """`value`, made of what JSON is made of, with every text in it redacted by `mask`.
 
     JSON that is redacted as text may be JSON no more: a mask can take the backslash of a quote.
     """
     if isinstance(value, str):
-        return redact(value)
+        return mask(value)
     if isinstance(value, list):
-        return [redact_values(item) for item in value]
+        return [redact_values(item, mask) for item in value]
     if isinstance(value, dict):
-        return {redact(name): _redact_member(name, item) for name, item in value.items()}
+        return {
+            mask(name): MASK
+            if isinstance(item, str) and _names_a_secret(name)
+            else redact_values(item, mask)
+            for name, item in value.items()
+        }
     return value
-
-
-def _redact_member(name: str, item: object) -> object:
-    return MASK if isinstance(item, str) and _names_a_secret(name) else redact_values(item)
 
 
 @lru_cache(4096)

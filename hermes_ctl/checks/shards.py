@@ -64,7 +64,7 @@ class _Worker:
 
 class ShardedFleetCheck:
     """One check of all targets, in `processes` processes. To be made before any event loop runs, and
-    used as a `FleetCheck` is."""
+    used as a `FleetCheck` is. Without `steps`, only the end of each check is told."""
 
     def __init__(
         self,
@@ -74,12 +74,14 @@ class ShardedFleetCheck:
         *,
         jobs: int,
         processes: int,
+        steps: bool = True,
     ) -> None:
         self._targets = targets
         self._checklist = checklist
         self._observe = observe
         self._finished: dict[int, Report] = {}
         self._contracts = SharedContracts()
+        self._steps = steps
         self._ended = False
         self._workers = self._forked(processes, max(1, jobs // processes))
 
@@ -122,7 +124,7 @@ class ShardedFleetCheck:
             share = range(place, len(self._targets), processes)
             process = context.Process(
                 target=_work,
-                args=(self._targets, share, self._checklist, jobs, *own, others),
+                args=(self._targets, share, self._checklist, jobs, self._steps, *own, others),
                 daemon=True,
             )
             process.start()
@@ -191,6 +193,7 @@ def _work(
     share: range,
     checklist: Checklist,
     jobs: int,
+    steps: bool,
     events: Connection,
     leash: Connection,
     others: Sequence[Connection],
@@ -200,7 +203,7 @@ def _work(
         signal.signal(number, signal.SIG_IGN)
     for end in others:
         end.close()
-    teller = _Teller(events, share)
+    teller = _Teller(events, share, steps)
     fleet = FleetCheck([targets[index] for index in share], checklist, teller.tell, jobs=jobs)
     asyncio.run(_until_let_go(fleet, leash))
 
@@ -221,17 +224,20 @@ async def _until_let_go(fleet: FleetCheck, leash: Connection) -> None:
 class _Teller:
     """Tells the process that forked this one what happens."""
 
-    def __init__(self, events: Connection, share: range) -> None:
+    def __init__(self, events: Connection, share: range, steps: bool) -> None:
         self._events = events
+        self._steps = steps
         self._share = share
         self._told: set[bytes] = set()
 
     def tell(self, index: int, event: CheckEvent) -> None:
         said: object = event
-        if isinstance(event, CheckStarted):
-            said = _Started(event.release, event.steps)
-        elif isinstance(event, CheckFinished):
+        if isinstance(event, CheckFinished):
             said = self._finished(event.report)
+        elif not self._steps:
+            return
+        elif isinstance(event, CheckStarted):
+            said = _Started(event.release, event.steps)
         with contextlib.suppress(BrokenPipeError):  # nobody listens: it will let go of us, too
             self._events.send_bytes(pickle.dumps((self._share[index], said)))
 

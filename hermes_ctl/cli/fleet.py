@@ -65,7 +65,8 @@ def check_many(
         elif view.format == "jsonl" and isinstance(event, CheckFinished):
             view.screen.json_line(event.report.document())
 
-    fleet = _fleet(targets, checklist, observe, jobs)
+    steps = view.format == "text" and not silent and progress.shows_steps
+    fleet = _fleet(targets, checklist, observe, jobs, steps=steps)
     try:
         loop.run(fleet.run())
     finally:
@@ -80,7 +81,12 @@ def check_many(
 
 
 def _fleet(
-    targets: Sequence[Target], checklist: Checklist, observe: Observer, jobs: int | None
+    targets: Sequence[Target],
+    checklist: Checklist,
+    observe: Observer,
+    jobs: int | None,
+    *,
+    steps: bool,
 ) -> FleetCheck | ShardedFleetCheck:
     from hermes_ctl.checks.fleet import JOBS, FleetCheck
     from hermes_ctl.checks.shards import ShardedFleetCheck, processes_for
@@ -89,7 +95,9 @@ def _fleet(
     processes = min(processes_for(len(targets)), jobs)
     if processes == 1:
         return FleetCheck(targets, checklist, observe, jobs=jobs)
-    return ShardedFleetCheck(targets, checklist, observe, jobs=jobs, processes=processes)
+    return ShardedFleetCheck(
+        targets, checklist, observe, jobs=jobs, processes=processes, steps=steps
+    )
 
 
 def _write_document(report: FleetReport, view: StreamView) -> None:

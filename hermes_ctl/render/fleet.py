@@ -88,6 +88,11 @@ class FleetProgress:
         self._live: Live | None = None
         self._wants_live = screen.is_terminal and screen.animates
 
+    @property
+    def shows_steps(self) -> bool:
+        """Whether anything but the end of a check is shown."""
+        return self._wants_live
+
     def observer(self, index: int) -> Callable[[CheckEvent], None]:
         row = self._rows[index]
 

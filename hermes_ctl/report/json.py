@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from hermes_ctl.checks.model import Contract, FleetReport, Report
 from hermes_ctl.render.console import json_text
 from hermes_ctl.report.forms import AnyReport
-from hermes_ctl.secrets import redact_values
+from hermes_ctl.secrets import redact, redact_values
 
 Dump = Callable[[object], str]
 _NODES = "nodes"
 _CONTRACT = "contract"
+_TEXTS = 10_000
 
 
 def text(report: AnyReport) -> str:
@@ -43,16 +45,19 @@ def _fleet(report: FleetReport, dump: Dump) -> Iterator[str]:
 
 class _Contracts:
     """Nodes share contracts, which are the largest part of a report: each is made text of once, and
-    put into the place that the reports keep for it."""
+    put into the place that the reports keep for it. They share most of their other texts, too."""
 
     def __init__(self, dump: Dump) -> None:
         self._dump = dump
         self._place = f"contract-{secrets.token_hex(16)}"
         self._known: dict[int, str] = {}
+        self._mask = lru_cache(_TEXTS)(redact)
 
     def text(self, report: Report) -> str:
         """The redacted report of one node, its fields in their order."""
-        rest = redact_values(report.model_dump(mode="json", by_alias=True, exclude={_CONTRACT}))
+        rest = redact_values(
+            report.model_dump(mode="json", by_alias=True, exclude={_CONTRACT}), self._mask
+        )
         assert isinstance(rest, dict)
         names = [field.alias or name for name, field in type(report).model_fields.items()]
         rest[_CONTRACT] = self._place
