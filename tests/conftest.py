@@ -19,6 +19,7 @@ def own_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     known = KnownKeys()
     known.add(set(secrets._known.values))
     monkeypatch.setattr(secrets, "_known", known)
+    secrets.wrong_key.cache_clear()  # one that an earlier test made would be known no more
 
 
 @pytest.fixture
