@@ -36,8 +36,8 @@ completions: $(INSTALLED) ## write completions/ anew
 	$(BIN)/hermesctl completion zsh > completions/_hermesctl
 	$(BIN)/hermesctl completion fish > completions/hermesctl.fish
 
-bench: $(INSTALLED) ## measure the start-up against its limits
-	$(BIN)/python tests/bench/start_up.py
+bench: $(INSTALLED) ## measure start-up, streams, a check and a fleet against their limits
+	for measure in start_up event_stream tail check fleet; do $(BIN)/python -m tests.bench.$$measure || exit 1; done
 
 wheel: $(INSTALLED) ## build dist/*.whl
 	$(BIN)/python -m build --wheel

@@ -20,7 +20,8 @@
     |   |-- MalformedAnswer           3   broken JSON, or JSON of a shape that is none of the known ones
     |   |   `-- FrameTooLarge         3
     |   |-- ServerFailure             3   5xx
-    |   `-- LabFailure                3   the lab could not bring a Hermes up
+    |   |-- LabFailure                3   the lab could not bring a Hermes up
+    |   `-- OutputLost                3   standard output takes no more: the disk is full
     |-- AuthenticationFailed          4   401 or 403
     |-- NotFound                      5
     |   |-- RouteNotFound             5   this server has no such route
@@ -166,6 +167,10 @@ class FrameTooLarge(MalformedAnswer):
 
 
 class LabFailure(Undetermined):
+    pass
+
+
+class OutputLost(Undetermined):
     pass
 
 

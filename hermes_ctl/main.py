@@ -67,8 +67,10 @@ def _abandon_output() -> None:
 
 def _run(arguments: list[str]) -> int:
     """One command, from its arguments to its exit code."""
+    import gc
     from contextlib import ExitStack
 
+    gc.disable()  # imports make no garbage, and looking for it takes a fifth of a start-up
     with ExitStack() as signals:
         for restore in _ending_signals():
             signals.callback(restore)
@@ -124,7 +126,7 @@ def _failure(error: BaseException) -> Failure:
     """What is to be said of `error`. Raises where that is nothing, or cannot be written."""
     import errno
 
-    from hermes_ctl.errors import ClosedPipe, HermesctlError
+    from hermes_ctl.errors import ClosedPipe, HermesctlError, OutputLost
     from hermes_ctl.render import errors
 
     if isinstance(error, ClosedPipe):
@@ -133,6 +135,8 @@ def _failure(error: BaseException) -> Failure:
         from hermes_ctl.cli.loop import interrupted
 
         return errors.known(interrupted(error.number))
+    if isinstance(error, OutputLost):
+        _abandon_output()  # or what is still to be written would fail, and be told, once more
     if isinstance(error, HermesctlError):
         return errors.known(error)
     if not isinstance(error, Exception) or getattr(error, "errno", None) == errno.ENOSPC:

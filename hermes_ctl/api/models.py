@@ -36,7 +36,7 @@ class WireModel(BaseModel):
     """A JSON object of the server's; fields that we do not know are in `model_extra`, and the whole
     object as it was sent in `raw`."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=(), defer_build=True)
 
     _raw: Any = PrivateAttr(default=None)
 

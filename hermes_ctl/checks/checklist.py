@@ -60,6 +60,7 @@ class ChecklistModel(BaseModel):
         strict=True,
         alias_generator=lambda name: name.replace("_", "-"),
         populate_by_name=True,
+        defer_build=True,
     )
 
 
@@ -165,13 +166,13 @@ class Checklist(ChecklistModel):
     name: str = Field(min_length=1)
     title: str = ""
     release: Release
-    canary: CanarySettings = CanarySettings()
-    long_run: LongRunSettings = LongRunSettings()
-    model_run: ModelRunSettings = ModelRunSettings()
-    traces: TraceSettings = TraceSettings()
-    approval: ApprovalSettings = ApprovalSettings()
-    steer: SteerSettings = SteerSettings()
-    hardening: HardeningSettings = HardeningSettings()
+    canary: CanarySettings = Field(default={}, validate_default=True)
+    long_run: LongRunSettings = Field(default={}, validate_default=True)
+    model_run: ModelRunSettings = Field(default={}, validate_default=True)
+    traces: TraceSettings = Field(default={}, validate_default=True)
+    approval: ApprovalSettings = Field(default={}, validate_default=True)
+    steer: SteerSettings = Field(default={}, validate_default=True)
+    hardening: HardeningSettings = Field(default={}, validate_default=True)
     pinned: PinnedSettings | None = None
     step: list[StepEntry] = Field(min_length=1)
     waiver: list[WaiverEntry] = []

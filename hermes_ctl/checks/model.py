@@ -48,7 +48,7 @@ EXIT_CODE_OF = {
 
 
 class ReportModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, defer_build=True)
 
 
 class Evidence(ReportModel):

@@ -8,6 +8,7 @@ Ctrl-C itself passes `on_interrupt`.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import threading
@@ -46,6 +47,7 @@ def run(
     Raises `Interrupted` after a signal that cancelled, and whatever the coroutine raised; of a
     group of failures, as a TaskGroup raises it, the first one.
     """
+    _collect_garbage()
     watch = _Watch(on_interrupt, leaving_hint)
     try:
         with watch.signals(), asyncio.Runner() as runner:
@@ -85,6 +87,13 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
             yield from _leaves(error)
         else:
             yield error
+
+
+def _collect_garbage() -> None:
+    """From here on: the process edge put it off for the start-up. What is loaded by now stays."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 class _Watch:

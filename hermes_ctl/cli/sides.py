@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from hermes_ctl import config
 from hermes_ctl.cli import nodes
 from hermes_ctl.config import Node, NodeOptions
@@ -55,6 +53,8 @@ def is_node(asked: str) -> bool:
 def release_of(asked: str, version: str) -> str:
     """The specifier that the release step holds a lab to: the one that was asked for, else the
     very version that was installed."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
     try:
         specifier = str(Requirement(asked).specifier)
     except InvalidRequirement:

@@ -13,7 +13,7 @@ from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from hermes_ctl.errors import ClosedPipe, Undetermined
+from hermes_ctl.errors import ClosedPipe, OutputLost
 from hermes_ctl.secrets import redact, redact_values, without_known
 from hermes_ctl.text import one_line, visible
 
@@ -100,7 +100,7 @@ class Screen:
     """Standard output for results, standard error for everything else.
 
     `environment` is the process's, handed in. Everything written here is redacted and neutral;
-    a closed standard output ends the command with `ClosedPipe`, a full one with `Undetermined`.
+    a closed standard output ends the command with `ClosedPipe`, a full one with `OutputLost`.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Screen:
         except BrokenPipeError as error:
             raise ClosedPipe from error
         except OSError as error:
-            raise Undetermined(f"the output cannot be written: {error.strerror}") from error
+            raise OutputLost(f"the output cannot be written: {error.strerror}") from error
 
     def pass_through(self, body: bytes) -> None:
         """`body` byte for byte to standard output, for a program: only known keys are masked."""
@@ -178,7 +178,7 @@ class Screen:
         except BrokenPipeError as error:
             raise ClosedPipe from error
         except OSError as error:
-            raise Undetermined(f"the output cannot be written: {error.strerror}") from error
+            raise OutputLost(f"the output cannot be written: {error.strerror}") from error
 
     def line(self, text: str) -> None:
         """One or more lines of result for people, made visible and redacted."""

@@ -8,10 +8,13 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hermes_ctl.errors import Undetermined, UsageError
-from hermes_ctl.report.forms import AnyReport, writer
 from hermes_ctl.secrets import redact
+
+if TYPE_CHECKING:
+    from hermes_ctl.report.forms import AnyReport
 
 
 @dataclass(slots=True)
@@ -49,6 +52,8 @@ def _open(item: str) -> ReportFile:
     form, separator, name = item.partition("=")
     if not separator or not name:
         raise UsageError(f"--report {item!r} is not FORM=FILE", hint="for example json=report.json")
+    from hermes_ctl.report.forms import writer
+
     writer(form)
     path = Path(name)
     if path.is_dir():
@@ -82,8 +87,10 @@ def _write_all(files: Sequence[ReportFile], report: AnyReport) -> None:
 
 
 def _pieces(form: str, report: AnyReport) -> Iterable[str]:
-    if form != "json":
-        return [redact(writer(form)(report))]
-    from hermes_ctl.report import json
+    if form == "json":
+        from hermes_ctl.report import json
 
-    return json.pieces(report)
+        return json.pieces(report)
+    from hermes_ctl.report.forms import writer
+
+    return [redact(writer(form)(report))]

@@ -20,7 +20,7 @@ import yaml
 from tests.faults.deep_server import DeepServer
 
 RECIPES = Path(__file__).parent / "recipes"
-INSTALL = "pip install hermesctl"
+INSTALL = 'pip install "$HERMESCTL"'
 
 CHECKLIST = """
 schema = "hermesctl.checklist/1"

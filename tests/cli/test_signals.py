@@ -246,10 +246,12 @@ def test_a_pipe_that_closes_in_the_middle_ends_quietly() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["completion", "bash"]])
-def test_a_full_disk_is_said(arguments: list[str]) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_said_once(arguments: list[str], unbuffered: str) -> None:
     with open("/dev/full", "w") as full:  # noqa: PTH123
         done = subprocess.run(
             [sys.executable, "-m", "hermes_ctl", *arguments],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
