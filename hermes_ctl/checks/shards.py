@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import multiprocessing
 import os
 import pickle
@@ -203,6 +204,7 @@ def _work(
         signal.signal(number, signal.SIG_IGN)
     for end in others:
         end.close()
+    gc.enable()  # the process edge put it off for the start-up
     teller = _Teller(events, share, steps)
     fleet = FleetCheck([targets[index] for index in share], checklist, teller.tell, jobs=jobs)
     asyncio.run(_until_let_go(fleet, leash))
