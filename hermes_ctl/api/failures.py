@@ -95,17 +95,18 @@ class Attempt:
 def _out_of_time(attempt: Attempt) -> HermesctlError:
     """The whole request took longer than its limit; the phase tells what it was waiting for."""
     within = f"within {attempt.limit:g} s"
+    longer = f"--timeout {max(30.0, 3 * attempt.limit):.0f}s waits longer"
     if attempt.phase == "":
         return ConnectTimeout(
             f"every connection to {attempt.host} was in use, and none came free {within}",
-            hint="the node answers slowly: --timeout 30s waits longer",
+            hint=f"the node answers slowly: {longer}",
             url=attempt.url,
         )
     if attempt.phase == "connect_tcp":
         return ConnectTimeout(
             f"no connection to {attempt.peer} {within}",
             hint="the host is down, a firewall drops the packets, or its name is looked up in vain; "
-            "--timeout 30s waits longer",
+            f"{longer}",
             url=attempt.url,
         )
     if attempt.phase == "start_tls":
@@ -120,7 +121,7 @@ def _out_of_time(attempt: Attempt) -> HermesctlError:
         f"{attempt.host} began to answer{via}, but was not done {within}"
         if begun
         else f"{attempt.host} took the request{via}, but did not answer {within}",
-        hint="the node is busy or hangs; --timeout 30s waits longer",
+        hint=f"the node is busy or hangs; {longer}",
         url=attempt.url,
     )
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
 from pathlib import Path
 
 from hermes_ctl.checks.checklist import StepEntry
+from hermes_ctl.checks.ledger import LeftOver
 from hermes_ctl.checks.model import Evidence, Status, Step
 from hermes_ctl.checks.probe import Blocked, Finding
 from hermes_ctl.durations import format_duration
 from hermes_ctl.errors import AuthenticationFailed, HermesctlError
 from hermes_ctl.secrets import redact
 from hermes_ctl.text import visible
+
+_MAY_HAVE_BEGUN = (
+    "should the node take up what it did not answer, hermesctl health --detailed counts those runs; "
+    "their sessions begin with hermesctl-check"
+)
 
 
 def settled_step(
@@ -106,14 +111,21 @@ def crashed(error: Exception) -> Finding:
     )
 
 
-def note_left_over(steps: list[Step], left_over: Sequence[str]) -> None:
-    """A run of ours that would not end is told where the operator looks: in the step about stopping.
-    It is no pass then."""
+def note_left_over(steps: list[Step], left_over: LeftOver) -> None:
+    """A run of ours that would not end, or may have begun without our knowledge, is told where the
+    operator looks: in the step about stopping. It is no pass then."""
+    told = []
     target = next((step for step in steps if step.id == "stop"), steps[-1])
-    target.fix.insert(0, f"hermesctl stop {' '.join(left_over)}")
+    if left_over.submissions:
+        told.append(f"{left_over.submissions} submissions of the check's own got no answer")
+        target.fix.insert(0, _MAY_HAVE_BEGUN)
+    if left_over.runs:
+        told.append(f"{len(left_over.runs)} of the check's own runs could not be seen to end")
+        target.fix.insert(0, f"hermesctl stop {' '.join(left_over.runs)}")
     if target.status in (Status.PASS, Status.SKIP):
-        target.status = Status.WARN
-        target.summary = f"{len(left_over)} of the check's own runs could not be seen to end"
+        target.status = Status.WARN if target.blocked_by is None else Status.UNKNOWN
+        target.blocked_by = None
+        target.summary = "; ".join(told)
 
 
 def _fix(error: HermesctlError) -> tuple[str, ...]:

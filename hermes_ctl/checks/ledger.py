@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hermes_ctl.api.client import Client
 from hermes_ctl.api.models import TERMINAL_STATES, Run, Usage
 from hermes_ctl.checks.model import Cost
-from hermes_ctl.errors import HermesctlError, RunNotFound
+from hermes_ctl.errors import ConnectionLost, HermesctlError, NoAnswer, RunNotFound
 
 Result = TypeVar("Result")
 
@@ -24,6 +25,18 @@ without the answer nobody could stop the run."""
 _POLL = 0.05
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOver:
+    """What a check could not see to its end: ids of runs, and how many submissions got no answer.
+    A node that hung may take those up later."""
+
+    runs: tuple[str, ...] = ()
+    submissions: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.runs or self.submissions)
+
+
 class RunLedger:
     """Every run that was started here, until it is known to have ended."""
 
@@ -33,6 +46,7 @@ class RunLedger:
         self._given_up: set[str] = set()
         self._sessions: set[str] = set()
         self._submissions: set[asyncio.Task[Any]] = set()
+        self._lost_submissions = 0
         self._ended = asyncio.Event()
 
     @property
@@ -50,8 +64,14 @@ class RunLedger:
         when the caller is cancelled meanwhile: a run whose id got lost could not be stopped."""
         task = asyncio.ensure_future(work)
         self._submissions.add(task)
-        task.add_done_callback(self._submissions.discard)
+        task.add_done_callback(self._submitted)
         return await asyncio.shield(task)
+
+    def _submitted(self, task: asyncio.Task[Any]) -> None:
+        """Whoever waited for it may be gone by now, so that its failure is seen to here, too."""
+        self._submissions.discard(task)
+        if task.cancelled() or isinstance(task.exception(), NoAnswer | ConnectionLost):
+            self._lost_submissions += 1
 
     def started(self, run_id: str, session_id: str | None) -> None:
         self.cost.runs += 1
@@ -90,14 +110,14 @@ class RunLedger:
             self.cost.input_tokens += usage.input_tokens
             self.cost.output_tokens += usage.output_tokens
 
-    async def clean_up(self, client: Client) -> list[str]:
-        """Stop what still runs, wait for its end, delete the sessions. Returns the ids of runs that
-        could not be seen to end; raises nothing."""
+    async def clean_up(self, client: Client) -> LeftOver:
+        """Stop what still runs, wait for its end, delete the sessions. Raises nothing."""
         if self._submissions:
             await asyncio.wait(self._submissions, timeout=SUBMISSION_LIMIT)
         await self.stop_all(client)
         await _bounded([_delete(client, session) for session in self._sessions], CLEAN_UP_LIMIT)
-        return sorted(self._active)
+        lost = self._lost_submissions + len(self._submissions)
+        return LeftOver(tuple(sorted(self._active)), lost)
 
     async def stop_all(self, client: Client) -> None:
         """Stop every run of ours that is not known to have ended, and wait for its end."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from hermes_ctl.checks.findings import (
     too_late,
     unreached,
 )
+from hermes_ctl.checks.ledger import LeftOver
 from hermes_ctl.checks.model import (
     EXIT_CODE_OF,
     ChecklistDescription,
@@ -314,11 +315,11 @@ class _CheckRun:
         self.observe(CheckFinished(report))
         return report
 
-    async def _clean_up(self, client: Client) -> list[str]:
+    async def _clean_up(self, client: Client) -> LeftOver:
         await self.subject.close()
         return await self.subject.ledger.clean_up(client)
 
-    def _report(self, left_over: Sequence[str]) -> Report:
+    def _report(self, left_over: LeftOver) -> Report:
         steps = [self.settled[entry.id] for entry in self.checklist.step]
         if left_over:
             note_left_over(steps, left_over)
@@ -359,7 +360,7 @@ def _patient(node: Node) -> Node:
     return replace(node, timeout=PATIENCE)
 
 
-async def _shielded(work: Coroutine[Any, Any, list[str]]) -> list[str]:
+async def _shielded(work: Coroutine[Any, Any, LeftOver]) -> LeftOver:
     """Let the clean-up end even when the task is cancelled again meanwhile."""
     task = asyncio.create_task(work)
     while not task.done():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 import time
@@ -378,6 +379,23 @@ async def test_cancelled_at_any_moment(checker: Checker, moment: str) -> None:
     assert checker.left_running == []
     assert checker.left_sessions == []
     assert report.cost.runs == len(checker.server.runs)
+
+
+@pytest.mark.parametrize("deadline", [0.5, None])
+def test_submissions_that_nobody_answers(
+    checker: Checker, deadline: float | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A node that stops half-way: whoever waited for the answer may have gone before it fails."""
+    checker.server.faults.hang("POST /v1/runs", skip=2)
+    began = time.monotonic()
+    report = checker.check(checker.server.node(timeout=1.0), deadline=deadline)
+    gc.collect()
+    assert time.monotonic() - began < 10
+    assert report.verdict == "undetermined"
+    stop = report.step("stop")
+    assert stop.status is UNKNOWN, said(stop)
+    assert stop.fix[0].startswith("should the node take up what it did not answer"), said(stop)
+    assert [record.getMessage() for record in caplog.records] == [], "asyncio has nothing to say"
 
 
 @pytest.mark.anyio
