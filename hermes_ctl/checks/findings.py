@@ -117,7 +117,7 @@ def note_left_over(steps: list[Step], left_over: LeftOver) -> None:
     told = []
     target = next((step for step in steps if step.id == "stop"), steps[-1])
     if left_over.submissions:
-        told.append(f"{left_over.submissions} submissions of the check's own got no answer")
+        told.append(f"{left_over.submissions} of the check's own submissions got no answer")
         target.fix.insert(0, _MAY_HAVE_BEGUN)
     if left_over.runs:
         told.append(f"{len(left_over.runs)} of the check's own runs could not be seen to end")
