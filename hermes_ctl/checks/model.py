@@ -40,6 +40,8 @@ class Verdict(StrEnum):
     UNDETERMINED = "undetermined"
 
 
+WORST_FIRST = (Verdict.NOT_READY, Verdict.UNDETERMINED, Verdict.READY)
+
 EXIT_CODE_OF = {
     Verdict.READY: ExitCode.YES,
     Verdict.NOT_READY: ExitCode.NO,
@@ -290,6 +292,10 @@ class FleetReport(ReportModel):
             nodes=reports,
         )
 
+    def worst_first(self) -> list[Report]:
+        """The nodes' reports in the order in which people want them."""
+        return sorted(self.nodes, key=lambda report: WORST_FIRST.index(report.verdict))
+
     def document(self) -> dict[str, Any]:
         return self.model_dump(mode="json", by_alias=True)
 
@@ -328,8 +334,4 @@ def schema() -> dict[str, Any]:
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """One verdict for many: not ready where one node is not, undetermined where one could not be
     told, ready only where all are."""
-    seen = set(verdicts)
-    for verdict in (Verdict.NOT_READY, Verdict.UNDETERMINED):
-        if verdict in seen:
-            return verdict
-    return Verdict.READY
+    return min(verdicts, key=WORST_FIRST.index, default=Verdict.READY)

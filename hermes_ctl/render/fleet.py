@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-WORST_FIRST = (Verdict.NOT_READY, Verdict.UNDETERMINED, Verdict.READY)
-
 _LETTER = {
     Status.PASS: ".",
     Status.WARN: "W",
@@ -242,19 +240,15 @@ TABLE: Table[Report] = Table(
 """A node a line, for pipes."""
 
 
-def worst_first(fleet: FleetReport) -> list[Report]:
-    return sorted(fleet.nodes, key=lambda report: WORST_FIRST.index(report.verdict))
-
-
 def write_fleet(screen: Screen, fleet: FleetReport) -> None:
     """The nodes, worst first; what is not well; the verdict. In a pipe the nodes alone are the
     result, tab-separated, and the rest goes to standard error."""
     if not screen.is_terminal:
-        show(screen, TABLE, worst_first(fleet))
+        show(screen, TABLE, fleet.worst_first())
         for line in _remarks(fleet):
             screen.note(line)
         return
-    shown = [one for one in worst_first(fleet) if not screen.quiet or one.verdict != Verdict.READY]
+    shown = [one for one in fleet.worst_first() if not screen.quiet or one.verdict != Verdict.READY]
     rows = [
         _Row(
             report.node.name,

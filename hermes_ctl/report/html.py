@@ -15,7 +15,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from hermes_ctl.checks.drift.difference import Difference, Level
 from hermes_ctl.checks.drift.timings import TITLES, timings
 from hermes_ctl.checks.gate import GateReport
-from hermes_ctl.checks.model import Report, Severity, Status, Step
+from hermes_ctl.checks.model import FleetReport, Report, Severity, Status, Step, Verdict
 from hermes_ctl.durations import format_duration
 from hermes_ctl.report.forms import AnyReport
 from hermes_ctl.report.tracks import RunTrack, tracks
@@ -49,6 +49,7 @@ _STATUS_TONE = {
 }
 _LEVEL_TONE = {Level.BREAKING: "bad", Level.RISKY: "warn", Level.COMPATIBLE: "good"}
 _FOLDED_FROM = 12
+_MOST_COMPARED = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class DriftGroup:
 
 @dataclass(frozen=True, slots=True)
 class BarLine:
-    side: str
+    tone: str
     label: str
     width: float
 
@@ -100,9 +101,13 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class CheckPart:
-    side: str
-    name: str
-    asked: str
+    """One check. `heading` is that of its steps, which are folded where it is one of many that are
+    well."""
+
+    title: str
+    heading: str
+    folds: bool
+    open: bool
     verdict: str
     tone: str
     facts: Sequence[tuple[str, str]]
@@ -123,6 +128,7 @@ class Page:
     tool: str
     reasons: Sequence[str]
     checks: Sequence[CheckPart]
+    compares: bool
     drift: Sequence[DriftGroup]
     waivers: Sequence[str]
     bars: Sequence[Bar]
@@ -157,6 +163,7 @@ def _page(report: AnyReport) -> Page:
         tool=first.tool.version,
         reasons=[clean(one) for one in report.reasons] if isinstance(report, GateReport) else [],
         checks=[_check(one, report) for one in checks],
+        compares=isinstance(report, GateReport),
         drift=list(_drift(report)) if isinstance(report, GateReport) else [],
         waivers=[waiver_line(one) for one in waivers_of(report)],
         bars=list(_bars(checks)),
@@ -164,15 +171,19 @@ def _page(report: AnyReport) -> Page:
 
 
 def _check(one: NamedReport, whole: AnyReport) -> CheckPart:
-    asked = ""
+    title, heading = clean(one.report.node.name), "steps"
     if isinstance(whole, GateReport):
-        asked = clean(whole.old.asked if one.side == "old" else whole.new.asked)
+        title = f"{one.side}: {clean((whole.old if one.side == 'old' else whole.new).asked)}"
+        heading = f"{one.side}: steps"
+    elif isinstance(whole, FleetReport):
+        heading = title
     span = max(one.report.duration_s, 0.001)
     verdict = verdict_of(one.report)
     return CheckPart(
-        side=one.side,
-        name=clean(one.report.node.name),
-        asked=asked,
+        title=title,
+        heading=heading,
+        folds=isinstance(whole, FleetReport),
+        open=one.report.verdict is not Verdict.READY,
         verdict=verdict,
         tone=_TONE[verdict],
         facts=[*facts_of(one.report), ("steps", counts_of(one.report))],
@@ -231,14 +242,22 @@ def _drift_row(one: Difference) -> DriftRow:
 
 
 def _bars(checks: Sequence[NamedReport]) -> Iterator[Bar]:
-    """The measured times, each kind on a scale of its own: old against new is what matters."""
-    measured = [(one.side or "new", timings(one.report)) for one in checks]
+    """The measured times, each kind on a scale of its own: old against new is what matters, or one
+    node against the others, where those are few."""
+    if len(checks) > _MOST_COMPARED:
+        return
+    measured = [(one, timings(one.report)) for one in checks]
     for name, title in TITLES.items():
-        found = [(side, values[name]) for side, values in measured if name in values]
+        found = [(one, values[name]) for one, values in measured if name in values]
         longest = max((value for _, value in found), default=0.0)
         if longest > 0:
             lines = [
-                BarLine(side, f"{value:.2f} s", round(max(value / longest * 80, 0.5), 1))
-                for side, value in found
+                BarLine(
+                    one.side or "new",
+                    f"{value:.2f} s"
+                    + (f"  {one.name}" if len(checks) > 1 and not one.side else ""),
+                    round(max(value / longest * 70, 0.5), 1),
+                )
+                for one, value in found
             ]
             yield Bar(title, lines)

@@ -53,11 +53,11 @@ class NamedReport:
 
 
 def checks_of(report: AnyReport) -> list[NamedReport]:
-    """The checks that a report is made of."""
+    """The checks that a report is made of, of several nodes the worst first."""
     if isinstance(report, GateReport):
         return [NamedReport(report.old.report, "old"), NamedReport(report.new.report, "new")]
     if isinstance(report, FleetReport):
-        return [NamedReport(one) for one in report.nodes]
+        return [NamedReport(one) for one in report.worst_first()]
     return [NamedReport(report)]
 
 
@@ -77,7 +77,7 @@ def title_of(report: AnyReport) -> str:
 
 
 def counts_of(report: AnyReport) -> str:
-    """`11 passed, 1 failed`, or `1 lost, 3 to look at`."""
+    """`11 passed, 1 failed`, of several nodes `2 ready, 1 not ready`, or `1 lost, 3 to look at`."""
     if isinstance(report, GateReport):
         counted = report.counts
         pairs = [
@@ -86,14 +86,19 @@ def counts_of(report: AnyReport) -> str:
             (counted.compatible, "compatible"),
             (counted.waived, "waived"),
         ]
-    else:
-        every = [one.report.counts for one in checks_of(report)]
+    elif isinstance(report, FleetReport):
         pairs = [
-            (sum(one.passed for one in every), "passed"),
-            (sum(one.warn for one in every), "with a warning"),
-            (sum(one.fail for one in every), "failed"),
-            (sum(one.unknown for one in every), "unknown"),
-            (sum(one.skip for one in every), "skipped"),
+            (report.counts.ready, "ready"),
+            (report.counts.not_ready, "not ready"),
+            (report.counts.undetermined, "undetermined"),
+        ]
+    else:
+        pairs = [
+            (report.counts.passed, "passed"),
+            (report.counts.warn, "with a warning"),
+            (report.counts.fail, "failed"),
+            (report.counts.unknown, "unknown"),
+            (report.counts.skip, "skipped"),
         ]
     return ", ".join(f"{number} {word}" for number, word in pairs if number) or "no difference"
 

@@ -28,7 +28,7 @@ from hermes_ctl.checks.model import (
 from hermes_ctl.checks.reaction import Reaction, parse_command
 from hermes_ctl.checks.server_process import server_process
 from hermes_ctl.errors import UsageError
-from hermes_ctl.render.fleet import troubles_of, worst_first
+from hermes_ctl.render.fleet import troubles_of
 from hermes_ctl.report import json as json_form
 from hermes_ctl.report.merging import merged
 from hermes_ctl.secrets import MASK, Secret
@@ -80,7 +80,7 @@ def step(step_id: str, status: Status, summary: str = "so it is", *fix: str) -> 
 def test_the_worst_counts(verdicts: list[Verdict], worst: Verdict, code: int) -> None:
     fleet = FleetReport.of([report(f"n{i}", verdict) for i, verdict in enumerate(verdicts)])
     assert (fleet.verdict, fleet.exit_code) == (worst, code)
-    assert worst_first(fleet)[0].verdict is worst
+    assert fleet.worst_first()[0].verdict is worst
 
 
 def test_it_lasts_from_the_first_beginning_to_the_last_end() -> None:

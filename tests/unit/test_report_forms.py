@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sarif_pydantic import Sarif
 
 from hermes_ctl.checks.gate import Waiver
-from hermes_ctl.checks.model import Status
+from hermes_ctl.checks.model import FleetReport, Status, Verdict
 from hermes_ctl.report.forms import FORMS, AnyReport, writer
 from hermes_ctl.report.nagios import PluginCode, plugin_code
 from tests.unit.sample_reports import HOSTILE, check, fleet, gate, ready, step
@@ -264,6 +264,19 @@ def test_the_page_shows_the_drift_side_by_side_the_bars_and_the_timeline() -> No
     assert "canary: started at 0.50 s, tool.started terminal 0.80 s" in shown
     assert "@media (prefers-color-scheme: dark)" in text
     assert "@media print" in text
+
+
+def test_the_page_of_several_nodes_names_each_and_opens_the_ones_that_are_not_well() -> None:
+    well, failed = check(), check()
+    well.node.name, failed.node.name = "node-a", "node-b"
+    well.verdict, failed.verdict = Verdict.READY, Verdict.NOT_READY
+    text = made("html", FleetReport.of([well, failed]))
+    assert "1 ready, 1 not ready" in text
+    assert text.index("<h3>node-b ") < text.index("<h3>node-a ")
+    assert '<details open><summary><h2>node-b <span class="badge bad">NOT READY</span>' in text
+    assert '<details><summary><h2>node-a <span class="badge good">READY</span>' in text
+    assert " s  node-a</div>" in text
+    assert "</i>old</span>" not in text
 
 
 def test_the_page_shows_hostile_text_as_text() -> None:
