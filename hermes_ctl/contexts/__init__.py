@@ -83,16 +83,18 @@ class Contexts:
     contexts: Mapping[str, Context] = field(default_factory=dict)
     journal_prompts: bool = True
 
-    def get(self, name: str, source: str = "--context") -> Context:
-        """The context `name`; `source` says in errors who asked. Raises `ConfigurationError`."""
+    def get(self, name: str, source: str | None = None) -> Context:
+        """The context `name`; `source` says in errors who asked, where that was not the command
+        line. Raises `ConfigurationError`."""
         if name in self.contexts:
             return self.contexts[name]
         from difflib import get_close_matches
 
         meant = get_close_matches(name, self.contexts, n=1)
         known = f"did you mean {meant[0]!r}?" if meant else "hermesctl config get-contexts"
+        asked = f", which {source} names," if source else ""
         raise ConfigurationError(
-            f"there is no context {name!r}, which {source} names, in {self.path}",
+            f"there is no context {name!r}{asked} in {self.path}",
             hint=known if self.contexts else "hermesctl config set-context NAME --url URL",
         )
 
