@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from hermes_ctl.api.events import Event
+from hermes_ctl.api.models import Run
 from hermes_ctl.checks.model import Status
 from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
 from hermes_ctl.checks.subject import Subject
@@ -41,6 +43,10 @@ async def probe(subject: Subject) -> Finding:
         observed=f"{run.status}, {len(run.output or ''):,} characters, {run.tokens} tokens",
         evidence=trail(),
     )
+    return _judged(run, event, subject.canary_token, finding)
+
+
+def _judged(run: Run, event: Event | None, token: str, finding: partial[Finding]) -> Finding:
     if run.status != "completed":
         return finding(
             Status.FAIL,
@@ -48,10 +54,11 @@ async def probe(subject: Subject) -> Finding:
             fix=(_PROVIDER,),
         )
     output = run.output or ""
-    if event is not None and "output" in event.data and str(streamed or "") != output:
+    streamed = str(event.data.get("output") or "") if event else ""
+    if event is not None and "output" in event.data and streamed != output:
         return finding(
             Status.FAIL,
-            f"polled output differs from the streamed one: {_difference(str(streamed or ''), output)}",
+            f"polled output differs from the streamed one: {_difference(streamed, output)}",
             fix=("something changes answers on the way, or two gateways answer in turn",),
         )
     if not output.strip():
@@ -61,7 +68,7 @@ async def probe(subject: Subject) -> Finding:
             "a failed turn that calls itself completed",
             fix=(_PROVIDER,),
         )
-    if subject.canary_token not in output:
+    if token not in output:
         return finding(
             Status.FAIL,
             f"the answer is not the one asked for: {one_line(output, 100)!r}, {run.tokens:,} tokens",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from hermes_ctl.checks.model import Status
 from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
-from hermes_ctl.checks.subject import Subject
+from hermes_ctl.checks.subject import Replay, Subject
 from hermes_ctl.checks.transcript import Transcript
 from hermes_ctl.errors import MalformedAnswer, RunNotFound
 from hermes_ctl.text import one_line
@@ -45,6 +46,20 @@ async def probe(subject: Subject) -> Finding:
         or f"{run_id} everywhere",
         evidence=trail(),
     )
+    return (
+        _another_id(canary, others, finding)
+        or _another_run(replay, run_id, finding)
+        or _incomplete(canary, polled, finding)
+        or finding(
+            Status.PASS, _told(canary) + (", and for the same idempotency key" if replay else "")
+        )
+    )
+
+
+def _another_id(
+    canary: Transcript, others: Sequence[tuple[str, str]], finding: partial[Finding]
+) -> Finding | None:
+    run_id = canary.run_id
     if others:
         source, value = others[0]
         return finding(
@@ -60,6 +75,10 @@ async def probe(subject: Subject) -> Finding:
             f"the node does not know the run it accepted: {one_line(run_id, 60)} is 404",
             fix=("two gateways answer in turn, or it restarted: ask the node directly",),
         )
+    return None
+
+
+def _another_run(replay: Replay | None, run_id: str, finding: partial[Finding]) -> Finding | None:
     if replay is not None and replay.run_id not in (None, run_id):
         return finding(
             Status.FAIL,
@@ -72,6 +91,13 @@ async def probe(subject: Subject) -> Finding:
             f"one id, but the same Idempotency-Key was refused: {replay.error.message}",
             fix=("do not rely on retried submissions on this node",),
         )
+    return None
+
+
+def _incomplete(
+    canary: Transcript, polled: str | None, finding: partial[Finding]
+) -> Finding | None:
+    run_id = canary.run_id
     if polled is None and not canary.events:
         return finding(
             Status.UNKNOWN,
@@ -92,12 +118,15 @@ async def probe(subject: Subject) -> Finding:
             f"{run_id} is stable, but was answered with {canary.answer.status}",
             fix=("install the reviewed release: the contract says 202",),
         )
+    return None
+
+
+def _told(canary: Transcript) -> str:
+    run_id = canary.run_id
     short = f"{run_id[:10]}…" if len(run_id) > 12 else run_id
-    places = f"{short} in the answer, the status and all {len(canary.events)} events"
     if not canary.events:
-        places = f"{short} in the answer and the status; no event came (see events)"
-    same = ", and for the same idempotency key" if replay else ""
-    return finding(Status.PASS, places + same)
+        return f"{short} in the answer and the status; no event came (see events)"
+    return f"{short} in the answer, the status and all {len(canary.events)} events"
 
 
 def _other_ids(canary: Transcript) -> list[tuple[str, str]]:
