@@ -3,7 +3,9 @@
     python tests/bench/exporter.py [MINUTES]
 
 Every scrape is read by Prometheus' own parser. Memory and descriptors are those of the exporter's
-process, over the second half of the time against the first.
+process, over the second half of the time against the first: the most memory, and the descriptors
+that are open between two checks, the fewest (a check opens some, and whether a look falls into one
+is chance).
 """
 
 from __future__ import annotations
@@ -94,12 +96,12 @@ def _judge(looked: list[tuple[int, int]], seen: set[tuple[bool, bool]]) -> int:
     half = len(looked) // 2
     early, late = looked[half // 2 : half], looked[half:]
     memory = [max(rss for rss, _ in part) / MIB for part in (early, late)]
-    descriptors = [max(count for _, count in part) for part in (early, late)]
+    descriptors = [min(count for _, count in part) for part in (early, late)]
     print(f"{len(looked)} scrapes; as (really up, shown up): {sorted(seen)}")
     print(f"memory       {memory[0]:.1f} MiB, then {memory[1]:.1f} MiB")
     print(f"descriptors  {descriptors[0]}, then {descriptors[1]}")
     truly = all(real == shown for real, shown in seen) and len(seen) == 2
-    grew = memory[1] > memory[0] * 1.05 or descriptors[1] > descriptors[0] * 1.5
+    grew = memory[1] > memory[0] * 1.05 or descriptors[1] > descriptors[0]
     return 0 if truly and not grew else 1
 
 
