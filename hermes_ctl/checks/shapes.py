@@ -98,10 +98,3 @@ class Shape:
                 yield from inner.paths(f"{path}.{name}", optional=missing)
         if self.items is not None:
             yield from self.items.paths(path + "[]")
-
-
-def shape_of(value: Any) -> dict[str, list[str]]:
-    """The paths and types of one JSON value."""
-    shape = Shape()
-    shape.learn(value)
-    return dict(shape.paths())

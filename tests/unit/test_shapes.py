@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_ctl.checks.shapes import Shape, shape_of
+from hermes_ctl.checks.shapes import Shape
 
 
 def merged(*values: object) -> dict[str, list[str]]:
@@ -18,7 +18,7 @@ def merged(*values: object) -> dict[str, list[str]]:
 
 
 def test_paths_have_types_and_never_values() -> None:
-    assert shape_of({"id": "secret", "n": 1, "x": 1.5, "ok": True, "no": None, "list": []}) == {
+    assert merged({"id": "secret", "n": 1, "x": 1.5, "ok": True, "no": None, "list": []}) == {
         "$": ["object"],
         "$.id": ["string"],
         "$.n": ["integer"],
@@ -30,7 +30,7 @@ def test_paths_have_types_and_never_values() -> None:
 
 
 def test_items_of_an_array_are_merged() -> None:
-    paths = shape_of({"data": [{"id": "a", "size": 1}, {"id": None}]})
+    paths = merged({"data": [{"id": "a", "size": 1}, {"id": None}]})
     assert paths["$.data[].id"] == ["null", "string"]
     assert paths["$.data[].size"] == ["absent", "integer"]
 
@@ -43,7 +43,7 @@ def test_a_field_that_one_of_two_answers_lacks_is_optional() -> None:
 
 def test_a_map_is_not_mistaken_for_an_object() -> None:
     by_name = {"capabilities": {"claude-4.5": {"fast": True}, "gpt-5": {"fast": False}}}
-    paths = shape_of(by_name)
+    paths = merged(by_name)
     assert paths["$.capabilities{}.fast"] == ["boolean"]
     assert not any("claude" in path for path in paths)
 
@@ -69,7 +69,7 @@ def test_deep_nesting_ends() -> None:
     deep: object = "x"
     for _ in range(100):
         deep = {"a": deep}
-    assert len(shape_of(deep)) < 20
+    assert len(merged(deep)) < 20
 
 
 json_values = st.recursive(
