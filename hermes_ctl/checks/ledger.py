@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from hermes_ctl.api.client import Client
@@ -14,6 +15,7 @@ from hermes_ctl.checks.model import Cost
 from hermes_ctl.errors import ConnectionLost, HermesctlError, NoAnswer, RunNotFound
 
 Result = TypeVar("Result")
+Again = Callable[[], Coroutine[Any, Any, Any]]
 
 CLEAN_UP_LIMIT = 10.0
 """Seconds that each part of the clean-up may take."""
@@ -46,7 +48,7 @@ class RunLedger:
         self._given_up: set[str] = set()
         self._sessions: set[str] = set()
         self._submissions: set[asyncio.Task[Any]] = set()
-        self._lost_submissions = 0
+        self._lost: list[Again | None] = []
         self._ended = asyncio.Event()
 
     @property
@@ -59,19 +61,24 @@ class RunLedger:
         """All our runs that are not known to have ended."""
         return frozenset(self._active)
 
-    async def submission(self, work: Coroutine[Any, Any, Result]) -> Result:
+    async def submission(
+        self, work: Coroutine[Any, Any, Result], again: Again | None = None
+    ) -> Result:
         """The result of `work`, which submits a run and enters it here. It goes on to its end even
-        when the caller is cancelled meanwhile: a run whose id got lost could not be stopped."""
+        when the caller is cancelled meanwhile: a run whose id got lost could not be stopped.
+
+        `again` is the same once more, where an idempotency key makes no second run of it.
+        """
         task = asyncio.ensure_future(work)
         self._submissions.add(task)
-        task.add_done_callback(self._submitted)
+        task.add_done_callback(partial(self._submitted, again))
         return await asyncio.shield(task)
 
-    def _submitted(self, task: asyncio.Task[Any]) -> None:
+    def _submitted(self, again: Again | None, task: asyncio.Task[Any]) -> None:
         """Whoever waited for it may be gone by now, so that its failure is seen to here, too."""
         self._submissions.discard(task)
         if task.cancelled() or isinstance(task.exception(), NoAnswer | ConnectionLost):
-            self._lost_submissions += 1
+            self._lost.append(again)
 
     def started(self, run_id: str, session_id: str | None) -> None:
         self.cost.runs += 1
@@ -111,17 +118,33 @@ class RunLedger:
             self.cost.output_tokens += usage.output_tokens
 
     async def clean_up(self, client: Client) -> LeftOver:
-        """Stop what still runs, wait for its end, delete the sessions. Raises nothing."""
+        """Stop what still runs, wait for its end, delete the sessions. Raises nothing.
+
+        The known runs go first: where they are all that a node can carry, they hold up the answer
+        to the submission that came last.
+        """
+        known = set(self._active)
+        await self.stop_all(client)
         if self._submissions:
             await asyncio.wait(self._submissions, timeout=SUBMISSION_LIMIT)
-        await self.stop_all(client)
+        await _bounded([self._find(again) for again in self._lost if again], CLEAN_UP_LIMIT)
+        await self._stop_these(client, self._active - known)
         await _bounded([_delete(client, session) for session in self._sessions], CLEAN_UP_LIMIT)
-        lost = self._lost_submissions + len(self._submissions)
+        lost = len(self._lost) + len(self._submissions)
         return LeftOver(tuple(sorted(self._active)), lost)
+
+    async def _find(self, again: Again) -> None:
+        """Learn of the run that a node made of a submission without an answer."""
+        with contextlib.suppress(HermesctlError):
+            await again()
+            self._lost.remove(again)
 
     async def stop_all(self, client: Client) -> None:
         """Stop every run of ours that is not known to have ended, and wait for its end."""
-        await _bounded([self._stop(client, run_id) for run_id in self._active], CLEAN_UP_LIMIT)
+        await self._stop_these(client, self._active)
+
+    async def _stop_these(self, client: Client, run_ids: Iterable[str]) -> None:
+        await _bounded([self._stop(client, run_id) for run_id in run_ids], CLEAN_UP_LIMIT)
 
     async def give_up(self, client: Client, run_id: str) -> None:
         """Stop a run that did not end in time or cannot be followed; nobody waits for it further."""

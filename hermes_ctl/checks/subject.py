@@ -299,7 +299,7 @@ class Subject:
             input=settings.prompt.replace("{token}", self.canary_token),
             session_id=self.session("canary"),
         )
-        key = f"hermesctl-{self.nonce}" if await self._is_idempotent() else None
+        key = f"hermesctl-{self.nonce}" if await self.is_idempotent() else None
         transcript = await self.watcher.submit(request, idempotency_key=key)
         if key:
             again = self._submit_again(request, key, transcript.run_id)
@@ -310,7 +310,8 @@ class Subject:
         self._time(transcript)
         return transcript
 
-    async def _is_idempotent(self) -> bool:
+    async def is_idempotent(self) -> bool:
+        """Whether the node says that it honours an `Idempotency-Key`."""
         try:
             return (await self.capabilities()).supports("runs_idempotency")
         except HermesctlError:

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from hermes_ctl.api.answers import Answer
 from hermes_ctl.api.client import Client
@@ -92,9 +93,10 @@ class RunWatcher:
         """Raises the submission's failure; with `wait_for_slot`, `AtCapacity` only when no run of our
         own is active."""
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else None
+        submit = partial(self._submit, request, headers)
         while True:
             try:
-                return await self.ledger.submission(self._submit(request, headers))
+                return await self.ledger.submission(submit(), submit if headers else None)
             except AtCapacity:
                 if not (wait_for_slot and self.ledger.active):
                     raise

@@ -8,7 +8,7 @@ import pytest
 
 from hermes_ctl.checks.model import Status
 from hermes_ctl.secrets import Secret
-from tests.faults.checking import FAIL, PASS, UNKNOWN, WARN, Checker, assert_only, said
+from tests.faults.checking import FAIL, PASS, SKIP, UNKNOWN, WARN, Checker, assert_only, said
 
 RIGHT = "gateway: {api_server: {max_concurrent_runs: %s}}"
 
@@ -198,6 +198,24 @@ def test_capacity_measured_while_the_node_breaks(checker: Checker) -> None:
     assert report.step("capacity").status is UNKNOWN
     assert len(checker.server.runs) == 2
     assert checker.left_running == []
+
+
+def test_capacity_measured_where_the_next_run_is_taken_and_not_answered(checker: Checker) -> None:
+    """As 0.22 does on two processors: its own runs hold the answer up, and the run that nobody was
+    told of begins when they are stopped."""
+    checker.server.faults.version = "0.22.2"
+    checker.server.faults.idempotent = True
+    checker.server.faults.hang("POST /v1/runs", skip=2, times=1, work_done=True)
+    report = checker.check(
+        checker.server.node(timeout=0.5), only=("capacity",), probe_capacity=True
+    )
+    step = report.step("capacity")
+    assert step.status is UNKNOWN
+    assert step.summary == "2 runs at once were accepted, the next got no answer"
+    assert report.step("stop").status is SKIP, "nothing was left to be told"
+    assert report.cost.runs == len(checker.server.runs) == 3
+    assert checker.left_running == []
+    assert checker.left_sessions == []
 
 
 def test_capacity_is_not_measured_without_runs(checker: Checker) -> None:

@@ -13,8 +13,9 @@ from hermes_ctl.checks.model import Status
 from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
 from hermes_ctl.checks.processes import started_at
 from hermes_ctl.checks.subject import Subject
+from hermes_ctl.checks.transcript import Transcript
 from hermes_ctl.discovery import NodeFiles, Sourced, read_node_files
-from hermes_ctl.errors import AtCapacity, ConfigurationError, Undetermined
+from hermes_ctl.errors import AtCapacity, ConfigurationError, NoAnswer, Undetermined
 
 _MOST_RUNS = 64
 """Runs that `--probe-capacity` starts at most where neither a capacity nor a limit is known. Where
@@ -227,24 +228,37 @@ async def _fill(subject: Subject, most: int) -> tuple[int, int | None]:
             "how busy the node is cannot be told, so it was not filled",
             hint="mend GET /health/detailed first",
         )
+    idempotent = await subject.is_idempotent()
     readers: list[asyncio.Task[None]] = []
     limit: int | None = None
     try:
         while len(readers) < most - before:
-            request = RunRequest(
-                input=subject.checklist.long_run.prompt,
-                session_id=subject.session(f"capacity-{len(readers)}"),
-            )
-            transcript = await subject.watcher.submit(request, wait_for_slot=False)
+            transcript = await _one_more(subject, len(readers), idempotent=idempotent)
             readers.append(asyncio.create_task(subject.watcher.read_stream(transcript)))
     except AtCapacity as error:
         limit = error.limit if error.limit is not None else before + len(readers)
+    except NoAnswer as error:
+        if not readers:
+            raise
+        raise Undetermined(
+            f"{before + len(readers)} runs at once were accepted, the next got no answer",
+            url=error.url,
+            hint="the node hangs before it refuses: a lower limit is one that it can keep",
+        ) from error
     finally:
         await subject.ledger.stop_all(subject.client)
         for reader in readers:
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
     return before + len(readers), limit
+
+
+async def _one_more(subject: Subject, number: int, *, idempotent: bool) -> Transcript:
+    session = subject.session(f"capacity-{number}")
+    request = RunRequest(input=subject.checklist.long_run.prompt, session_id=session)
+    return await subject.watcher.submit(
+        request, idempotency_key=session if idempotent else None, wait_for_slot=False
+    )
 
 
 PROBE = Probe(
