@@ -20,7 +20,9 @@ _hermesctl_completion() {
         COMP_WORDS="${words[*]}" COMP_CWORD=$((${#words[@]} - 1)) \
             _HERMESCTL_COMPLETE=complete_bash "$1" 2>/dev/null
     )
+    [[ ${COMPREPLY[*]} ]] || COMPREPLY=() # not one empty word: bash offers files then
     word=${words[-1]}
+    [[ $word == -*=* ]] && word=${word#*=}
     if [[ $word == *:* && $COMP_WORDBREAKS == *:* ]]; then
         COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*:}"}"}")
     fi

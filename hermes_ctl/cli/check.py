@@ -13,7 +13,7 @@ from hermes_ctl import config
 from hermes_ctl.cli import fleet as many
 from hermes_ctl.cli import loop, nodes, suggestions
 from hermes_ctl.cli.inventory import nodes_of
-from hermes_ctl.cli.options import FleetOptions, NodeOptions, StreamView, View, duration
+from hermes_ctl.cli.options import FleetOptions, NodeNames, NodeOptions, StreamView, View, duration
 from hermes_ctl.cli.sides import with_lab
 from hermes_ctl.errors import UsageError
 
@@ -29,12 +29,7 @@ LEFT_RUNS = "runs of the check may go on: their sessions begin with hermesctl-ch
 
 
 def command(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NODE", help="Contexts, URLs or lab[:NAME]; without one, the node meant."
-        ),
-    ] = None,
+    names: NodeNames = None,
     *,
     checklist: Annotated[
         str,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hermes_ctl.cli import suggestions
+from hermes_ctl.cli import nodes, suggestions
 from hermes_ctl.cli.grammar import group
 from hermes_ctl.cli.options import ListView, NodeOptions, View
 
@@ -88,7 +88,12 @@ def validate_checklist(
 def freeze_checklist(
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="NODE", help="A context, a URL or lab[:NAME]."),
+        typer.Option(
+            "--from",
+            metavar="NODE",
+            autocompletion=nodes.complete,
+            help="A context, a URL or lab[:NAME].",
+        ),
     ] = None,
     *,
     name: Annotated[str, typer.Option(metavar="NAME", help="The checklist's name.")] = "frozen",

@@ -32,7 +32,9 @@ _hermesctl_completion() {
         COMP_WORDS="${words[*]}" COMP_CWORD=$((${#words[@]} - 1)) \\
             _HERMESCTL_COMPLETE=complete_bash "$1" 2>/dev/null
     )
+    [[ ${COMPREPLY[*]} ]] || COMPREPLY=() # not one empty word: bash offers files then
     word=${words[-1]}
+    [[ $word == -*=* ]] && word=${word#*=}
     if [[ $word == *:* && $COMP_WORDBREAKS == *:* ]]; then
         COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*:}"}"}")
     fi
@@ -46,6 +48,7 @@ ZSH = """\
 # zsh completion for hermesctl; source it, or put it as _hermesctl into a folder of $fpath
 
 _hermesctl() {
+    compset -P '--[a-z-]#=' # of --option=value, the value is completed
     eval "$( _TYPER_COMPLETE_ARGS="${words[1,$CURRENT]}" \\
              _HERMESCTL_COMPLETE=complete_zsh hermesctl 2>/dev/null )"
 }
@@ -65,8 +68,16 @@ function __hermesctl_complete
         _TYPER_COMPLETE_ARGS=(commandline -cp) hermesctl 2>/dev/null
 end
 
+function __hermesctl_words
+    # fish wants the whole word: of --option=value, hermesctl gives the value.
+    set -l option (string match -r -- '^--[^=]+=' (commandline -ct))
+    for word in (__hermesctl_complete get-args)
+        echo "$option$word"
+    end
+end
+
 complete --command hermesctl --no-files --condition "__hermesctl_complete is-args" \\
-    --arguments "(__hermesctl_complete get-args)"
+    --arguments "(__hermesctl_words)"
 """
 
 # The file of each shell in completions/.

@@ -27,7 +27,14 @@ if TYPE_CHECKING:
 
 app = group("Contexts: the nodes you work with, and where each value comes from.")
 
-ContextName = Annotated[str, typer.Argument(metavar="NAME", help="A context of the configuration.")]
+ContextName = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        autocompletion=nodes.complete_contexts,
+        help="A context of the configuration.",
+    ),
+]
 
 
 @app.command("view")
@@ -123,7 +130,14 @@ def _word(value: bool) -> str:
 
 @app.command("set-context")
 def set_context(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The context to make or change.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            autocompletion=nodes.complete_contexts,
+            help="The context to make or change.",
+        ),
+    ],
     *,
     url: Annotated[
         str | None, typer.Option("--url", "-u", metavar="URL", help="Address of the node.")

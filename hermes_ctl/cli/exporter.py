@@ -8,7 +8,7 @@ import typer
 
 from hermes_ctl.cli import loop
 from hermes_ctl.cli.chosen import journal
-from hermes_ctl.cli.options import Choice, NodeOptions, View, duration
+from hermes_ctl.cli.options import Choice, NodeNames, NodeOptions, View, duration
 from hermes_ctl.cli.watching import check_settings, survey_of, watched
 from hermes_ctl.errors import UsageError
 
@@ -16,12 +16,7 @@ _LONGEST_LOOK_S = 10.0
 
 
 def command(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NODE", help="Contexts, URLs or lab[:NAME]; without one, the node meant."
-        ),
-    ] = None,
+    names: NodeNames = None,
     *,
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Where Prometheus scrapes.")

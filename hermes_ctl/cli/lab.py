@@ -10,7 +10,7 @@ import typer
 
 from hermes_ctl import config
 from hermes_ctl.cli.grammar import group
-from hermes_ctl.cli.nodes import running_lab
+from hermes_ctl.cli.nodes import complete_labs, running_lab
 from hermes_ctl.cli.options import DocumentView, ListView, View
 from hermes_ctl.errors import UsageError
 from hermes_ctl.render.tables import Column, Table
@@ -35,6 +35,7 @@ Name = Annotated[
     typer.Option(
         "--name",
         metavar="NAME",
+        autocompletion=complete_labs,
         help="Name of the lab (`default`, or the only one).",
         show_default=False,
     ),

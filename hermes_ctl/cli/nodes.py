@@ -60,11 +60,21 @@ def _node_of(name: str, options: NodeOptions, resolver: Resolver) -> Node:
 
 def complete(incomplete: str) -> list[str]:
     """The names of nodes that begin so: contexts of the configuration, and running labs."""
+    labs = [f"lab:{name}" for name in complete_labs("")]
+    return complete_contexts(incomplete) + [name for name in labs if name.startswith(incomplete)]
+
+
+def complete_contexts(incomplete: str) -> list[str]:
+    """The names of the configuration's contexts that begin so."""
+    contexts = load_contexts(config.environment()).contexts
+    return [name for name in contexts if name.startswith(incomplete)]
+
+
+def complete_labs(incomplete: str) -> list[str]:
+    """The names of the running labs that begin so, without those of a check at work."""
     from hermes_ctl.lab import gateway
 
-    environment = config.environment()
-    labs = [f"lab:{lab.name}" for lab in gateway.running(environment) if lab.state.kept]
-    names = [*load_contexts(environment).contexts, *labs]
+    names = [lab.name for lab in gateway.running(config.environment()) if lab.state.kept]
     return [name for name in names if name.startswith(incomplete)]
 
 

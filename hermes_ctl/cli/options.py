@@ -35,6 +35,7 @@ __all__ = [
     "DocumentView",
     "FleetOptions",
     "ListView",
+    "NodeNames",
     "NodeOptions",
     "ResourceView",
     "Selection",
@@ -69,6 +70,14 @@ def _output_option(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel=OUTPUT, show_default=False, **settings)
 
 
+NodeNames = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="NODE",
+        autocompletion=nodes.complete,
+        help="Contexts, URLs or lab[:NAME]; without one, the node meant.",
+    ),
+]
 NodeUrl = Annotated[
     str | None, _node_option("--url", "-u", metavar="URL", help="Address of the node's API server.")
 ]

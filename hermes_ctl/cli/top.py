@@ -12,7 +12,7 @@ import typer
 from hermes_ctl import clock
 from hermes_ctl.cli import loop
 from hermes_ctl.cli.chosen import journal, node_of
-from hermes_ctl.cli.options import Choice, NodeOptions, View, duration
+from hermes_ctl.cli.options import Choice, NodeNames, NodeOptions, View, duration
 from hermes_ctl.cli.watching import check_settings, watched
 from hermes_ctl.errors import UsageError
 
@@ -26,12 +26,7 @@ RUNS_SHOWN = 100
 
 
 def command(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NODE", help="Contexts, URLs or lab[:NAME]; without one, the node meant."
-        ),
-    ] = None,
+    names: NodeNames = None,
     *,
     interval: Annotated[
         float, duration("--interval", help="Time from one look at a node to the next (2s).")

@@ -121,7 +121,8 @@ def test_contexts_are_completed(tmp_path: Path) -> None:
             check=True,
             capture_output=True,
         )
-    assert complete_in_bash("hermesctl check -c n", environment) == ["north", "northwest"]
+    for typed in ("check -c n", "check n", "check south --context=n", "config use-context n"):
+        assert complete_in_bash(f"hermesctl {typed}", environment) == ["north", "northwest"], typed
 
 
 def test_bash_offers_what_follows_a_colon(tmp_path: Path) -> None:
@@ -134,9 +135,28 @@ def test_bash_offers_what_follows_a_colon(tmp_path: Path) -> None:
         COMP_LINE='hermesctl check -c lab:e' COMP_WORDS=(hermesctl check -c lab : e) COMP_CWORD=5
         _hermesctl_completion {answer}
         printf '%s ' "${{COMPREPLY[@]}}"
+        COMP_LINE='hermesctl check --context=lab:e'
+        COMP_WORDS=(hermesctl check --context = lab : e) COMP_CWORD=6
+        _hermesctl_completion {answer}
+        printf '%s ' "${{COMPREPLY[@]}}"
     """
     done = subprocess.run(["bash", "--norc", "-c", ask], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("east elm 3 ", "")
+    assert (done.stdout, done.stderr) == ("east elm 3 east elm 2 ", "")
+
+
+def test_bash_completes_files_where_nothing_is_offered(tmp_path: Path) -> None:
+    """With one empty word in COMPREPLY, it would not fall back on the names of files."""
+    answer = tmp_path / "hermesctl"
+    answer.write_text("#!/bin/sh\necho\n")  # as typer says that there is nothing
+    answer.chmod(0o755)
+    script = (COMPLETIONS / "hermesctl.bash").read_text("utf-8")
+    ask = f"""{script}
+        COMP_LINE='hermesctl check --key-file n' COMP_WORDS=(hermesctl check --key-file n) COMP_CWORD=3
+        _hermesctl_completion {answer}
+        echo "${{#COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "--norc", "-c", ask], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("0\n", "")
 
 
 def test_zsh_and_fish_get_names_with_their_help() -> None:
