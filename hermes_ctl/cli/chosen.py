@@ -59,6 +59,8 @@ def journal(
 def choose(name: str | None, options: NodeOptions, known: Journal) -> Chosen:
     """The run of that name, or the one that was started here last. Sends nothing.
 
+    A run that is journalled on another node than the one that was typed is asked for there as one
+    that this machine does not know: that it is not there says nothing of what was journalled.
     Raises `UsageError` for a name that several runs have, and where there is no run yet.
     """
     typed = _names_a_node(options)
@@ -70,19 +72,25 @@ def choose(name: str | None, options: NodeOptions, known: Journal) -> Chosen:
             where = f" on {url}" if url else ""
             raise UsageError(f"no run was started here{where} yet", hint="name a run by its id")
         return Chosen(entry.run_id or "", node or node_of(entry, options), entry)
-    entry = _named(name, known)
-    if entry is None:
-        return Chosen(name, node or nodes.resolve(options), None)
-    return Chosen(entry.run_id or "", node or node_of(entry, options), entry)
-
-
-def _named(name: str, known: Journal) -> Entry | None:
     if not name.strip() or name != one_line(name):
         raise UsageError(f"{name!r} is no name of a run", hint="hermesctl runs -o name")
-    exact = known.by_id(name)
+    if node is not None:
+        entry = _named(name, known, node.url)
+        if entry is None and (elsewhere := _named(name, known)):
+            name = elsewhere.run_id or name
+        return Chosen((entry and entry.run_id) or name, node, entry)
+    entry = _named(name, known)
+    if entry is None:
+        return Chosen(name, nodes.resolve(options), None)
+    return Chosen(entry.run_id or "", node_of(entry, options), entry)
+
+
+def _named(name: str, known: Journal, url: str | None = None) -> Entry | None:
+    """The journalled run of that id, or of the only id that begins so; with `url`, on that node."""
+    exact = known.by_id(name, url)
     if exact is not None:
         return exact
-    found = known.by_prefix(name)
+    found = known.by_prefix(name, url)
     if len(found) > 1:
         ids = ", ".join(entry.run_id or "" for entry in found[:4])
         raise UsageError(

@@ -10,7 +10,7 @@ from hermes_ctl import clock
 from hermes_ctl.cli import loop
 from hermes_ctl.cli.chosen import journal
 from hermes_ctl.cli.options import ListView, NodeOptions, Selection, duration
-from hermes_ctl.errors import UsageError
+from hermes_ctl.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -64,8 +64,8 @@ def runs(
     with journal(view.screen) as known:
         if prune:
             count = known.prune(_before(MONTH if older_than is None else older_than))
-            view.screen.note(f"{count} runs forgotten")
-            return 0
+            view.screen.note("1 run forgotten" if count == 1 else f"{count} runs forgotten")
+            return ExitCode.NO if known.is_lost else ExitCode.YES
         listing = Listing(
             states=tuple(state or ()),
             active=active,

@@ -124,6 +124,11 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self._store.close()
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether something could not be read or written, which was said."""
+        return self._store.is_lost
+
     # Writing
 
     def begin(self, submission: Submission) -> int | None:

@@ -79,6 +79,12 @@ class Store:
         self._warn = warn
         self._connection: sqlite3.Connection | None = None
         self._readable = self._writable = enabled
+        self._is_lost = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether something could not be read or written."""
+        return self._is_lost
 
     def close(self) -> None:
         if self._connection is not None:
@@ -134,8 +140,12 @@ class Store:
 
     def _say_lost(self, error: Exception) -> None:
         self.close()
+        if self._is_lost:
+            return
+        self._is_lost = True
+        why = error.strerror if isinstance(error, OSError) else str(error)
         self._warn(
-            f"the journal {self.path} cannot be used ({error}); "
+            f"the journal {self.path} cannot be used ({why}); "
             "nothing is remembered on this machine: note the ids of your runs"
         )
 

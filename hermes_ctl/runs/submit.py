@@ -91,8 +91,14 @@ def check_session_key(key: str) -> str:
 
 
 def check_size(request: RunRequest) -> None:
-    """Raises `UsageError` for a body that Hermes would not take."""
-    size = len(json.dumps(request.body()).encode())
+    """Raises `UsageError` for a body that Hermes would not take, or that cannot be sent."""
+    try:
+        size = len(json.dumps(request.body(), ensure_ascii=False).encode())
+    except UnicodeEncodeError:
+        raise UsageError(
+            "what was typed is not UTF-8 text",
+            hint="convert it: iconv -t UTF-8; nothing was sent",
+        ) from None
     if size > BODY_LIMIT:
         raise UsageError(
             f"the request is {size:,} bytes large; Hermes takes {BODY_LIMIT:,}",

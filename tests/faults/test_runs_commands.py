@@ -476,6 +476,22 @@ def test_a_run_that_was_started_elsewhere_is_known_once_it_was_followed(
     assert hermesctl("tail").code == 2, "it is not the last one started here"
 
 
+@pytest.mark.parametrize("command", ["status", "tail", "wait", "stop", "approve"])
+def test_a_run_is_not_given_up_because_another_node_does_not_know_it(
+    hermesctl: Hermesctl, server: HermesServer, command: str
+) -> None:
+    run_id = hermesctl("run", WORDS).out.strip()
+    before = hermesctl("runs", "--offline", "-o", "json").json
+    run = server.runs.pop(run_id)
+    nothing = {"error": {"message": "no such session", "code": "session_not_found"}}
+    server.faults.status("GET /api/sessions/{session_id}/messages", 404, nothing)
+    typed = hermesctl(command, run_id[:12], "--url", f"{server.url}/p/other")
+    assert (typed.code, typed.out) == (5, ""), typed.err
+    assert hermesctl("runs", "--offline", "-o", "json").json == before
+    server.runs[run_id] = run
+    assert hermesctl("wait", run_id).code == 0, "the journal still knows where it is"
+
+
 def test_no_run_yet(hermesctl: Hermesctl, server: HermesServer) -> None:
     typed = hermesctl("tail")
     assert (typed.code, server.requests) == (2, [])
@@ -508,6 +524,17 @@ def test_prompts_are_kept_unless_the_configuration_says_otherwise(
     assert [row["prompt"] for row in hermesctl("runs", "-o", "json").json] == [None, WORDS]
 
 
+def test_what_cannot_be_forgotten_is_no_success(
+    hermesctl: Hermesctl, server: HermesServer, tmp_path: Path
+) -> None:
+    assert hermesctl("runs", "--prune", "--older-than", "0s").code == 0
+    (tmp_path / "state" / "hermesctl" / "journal.sqlite3").unlink()
+    (tmp_path / "state" / "hermesctl" / "journal.sqlite3").mkdir()
+    typed = hermesctl("runs", "--prune", "--older-than", "0s")
+    assert typed.code == 1
+    assert "cannot be used" in typed.err
+
+
 # What is typed wrong
 
 
@@ -538,10 +565,11 @@ def test_prompts_are_kept_unless_the_configuration_says_otherwise(
         ["runs", "--older-than", "1d"],
         ["approvals", "--every", "1s"],
         ["approvals", "--watch", "-o", "json"],
+        ["run", "no text: \udcff"],
         ["status", "two\nlines"],
         ["wait", ""],
     ],
-    ids=" ".join,
+    ids=repr,
 )
 def test_bad_input_is_one_sentence_and_nothing_is_sent(
     hermesctl: Hermesctl, server: HermesServer, arguments: list[str]

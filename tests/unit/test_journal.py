@@ -295,6 +295,16 @@ def test_a_place_that_cannot_be_written_is_said_once(tmp_path: Path, warnings: l
         assert journal.entries() == []
     assert len(warnings) == 1
     assert "note the ids" in warnings[0]
+    assert warnings[0].count(str(tmp_path)) == 1, warnings[0]
+
+
+def test_a_folder_in_the_journal_s_place_is_said_once(path: Path, warnings: list[str]) -> None:
+    path.mkdir(parents=True)
+    with Journal(path, warn=warnings.append) as journal:
+        assert journal.begin(submission()) is None
+        assert journal.entries() == []
+        assert journal.is_lost
+    assert len(warnings) == 1
 
 
 def test_a_journal_on_a_read_only_disk_can_be_read(
