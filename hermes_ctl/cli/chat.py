@@ -11,6 +11,7 @@ from hermes_ctl.cli.options import NodeOptions, StreamView
 from hermes_ctl.cli.reading import text_argument
 from hermes_ctl.cli.run import model_options
 from hermes_ctl.cli.run_options import Deadline, OnApproval, ShowReasoning
+from hermes_ctl.errors import UsageError
 
 
 def chat(
@@ -67,9 +68,12 @@ def chat(
     from hermes_ctl.cli.chatting import Chatting
     from hermes_ctl.runs.turns import TurnRequest
 
+    text = text_argument(message, "MESSAGE")
+    if not text.strip():
+        raise UsageError("there is nothing to say", hint="hermesctl sessions chat SESSION MESSAGE")
     request = TurnRequest(
         session_id=session,
-        message=text_argument(message, "MESSAGE"),
+        message=text,
         model=model,
         provider=provider,
         model_options=model_options(model_option or []),

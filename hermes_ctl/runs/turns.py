@@ -96,6 +96,7 @@ class Turn:
         self._end: Event | None = None
         self._error: str | None = None
         self._over = False
+        self._tools_ended = 0
 
     @property
     def can_be_stopped(self) -> bool:
@@ -190,6 +191,7 @@ class Turn:
         elif event.name == "done":
             self._over = True
         elif event.name in ("tool.completed", "tool.failed"):
+            self._tools_ended += 1
             self.approvals.tool_ended()
 
     # The end
@@ -220,11 +222,19 @@ class Turn:
 
     def _blocked_commands(self) -> list[Notice]:
         """Commands that wanted an approval and were not run, because nobody could be asked: so it is
-        in the chat of a session up to 0.20.4."""
+        in the chat of a session up to 0.20.4.
+
+        Of the messages that come with the end, only the last are this turn's: after a turn that was
+        broken off, 0.19 tells those of the whole session.
+        """
         messages = self._end.data.get("messages") if self._end is not None else None
+        results = [
+            message.get("content")
+            for message in (messages if isinstance(messages, list) else [])
+            if isinstance(message, dict) and message.get("role") == "tool"
+        ]
         found = []
-        for message in messages if isinstance(messages, list) else []:
-            content = message.get("content") if isinstance(message, dict) else None
+        for content in results[max(0, len(results) - self._tools_ended) :]:
             result = _parsed(content) if isinstance(content, str) else None
             if isinstance(result, dict) and result.get("approval_pending") is True:
                 command = one_line(str(result.get("command", "a command")), 200)

@@ -125,6 +125,11 @@ def test_a_message_has_to_be_text(
     assert node.requests == []
 
 
+def test_an_empty_message_is_not_sent(node: DeepServer, operator: Operator) -> None:
+    assert operator("sessions", "chat", "s-1", " ").code == 2
+    assert node.requests == []
+
+
 @pytest.mark.parametrize(
     ("told", "code", "reason"),
     [
@@ -194,12 +199,26 @@ def test_a_command_that_nobody_could_be_asked_about_is_told(
     content = json.dumps({"approval_pending": True, "command": f"rm -rf x{HOSTILE}"})
     messages = [{"role": "tool", "content": content}, {"role": "tool", "content": "no json"}, 7]
     end = ("run.completed", {"usage": USAGE, "messages": messages})
-    stream(node, STARTED, ANSWERED[0], end, ("done", {}))
+    tools: tuple[Told, ...] = (("tool.completed", {"tool_name": "terminal"}),) * 2
+    stream(node, STARTED, *tools, ANSWERED[0], end, ("done", {}))
     typed = operator("sessions", "chat", "s-1", "hi")
     assert typed.code == 0
     assert "not run, because it wants an approval" in typed.err
     assert "rm -rf x" in typed.err
     assert hostile(typed) == set()
+
+
+def test_what_earlier_turns_did_not_run_is_not_told_again(
+    node: DeepServer, operator: Operator
+) -> None:
+    """0.19 tells the messages of the whole session after a turn that was broken off."""
+    content = json.dumps({"approval_pending": True, "command": "rm -rf x"})
+    messages = [{"role": "tool", "content": content}, {"role": "assistant", "content": "Hello"}]
+    end = ("run.completed", {"usage": USAGE, "messages": messages})
+    stream(node, STARTED, ANSWERED[0], end, ("done", {}))
+    typed = operator("sessions", "chat", "s-1", "hi")
+    assert (typed.code, typed.out) == (0, "Hello\n")
+    assert "rm -rf x" not in typed.err
 
 
 ASKED: Told = (
