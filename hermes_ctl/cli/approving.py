@@ -122,7 +122,8 @@ class Approver:
         if ended or self._asked not in self._run.approvals.all():
             self._asking.cancel()
             self._asking = None
-            self._say("\nno answer is needed any more")
+            if self._question is not None:
+                self._question.withdraw("no answer is needed any more")
 
     def _say(self, text: str) -> None:
         if self._question is not None:
@@ -144,6 +145,7 @@ class Question:
             while True:
                 line = await self._line(f"{words}?")
                 if line is None:
+                    self._view.withdraw()
                     return None
                 choice = _meant(line, approval.choices)
                 if choice == "always" and not await self._is_sure():
@@ -154,7 +156,12 @@ class Question:
             self._view.release()
 
     def say(self, text: str) -> None:
-        self._view.say("", "approval", text)
+        self._view.say(" ", "approval", text)
+
+    def withdraw(self, why: str) -> None:
+        """The question that stands there is none any more."""
+        self._view.withdraw()
+        self.say(why)
 
     async def _is_sure(self) -> bool:
         line = await self._line(

@@ -84,6 +84,7 @@ class TextRunView:
         self._streamed = False
         self._column_zero = True
         self._live: Live | None = None
+        self._closed = False
 
     def begin(self, run_id: str, about: str, /, *, started: bool) -> None:
         if not started:
@@ -120,7 +121,9 @@ class TextRunView:
         """Nothing is held back but half a key."""
 
     def close(self) -> None:
-        """Give the terminal back, whatever happened."""
+        """Give the terminal back, whatever happened, for good: a question may be released later."""
+        self._closed = True
+        self.withdraw()
         self._pause()
         self._to_column_zero()
 
@@ -308,9 +311,7 @@ class TextRunView:
         )
 
     def _ended(self, result: Result) -> None:
-        if self._question:
-            self.screen.stderr.write("\n")
-            self.release()
+        self.withdraw()
         self._pause()
         self._finish_tool()
         if result.output:
@@ -322,7 +323,7 @@ class TextRunView:
     # The line that moves
 
     def _resume(self) -> None:
-        if self._question or not self.screen.animates or not self._column_zero:
+        if self._closed or self._question or not self.screen.animates or not self._column_zero:
             return
         if self._live is None:
             from rich.live import Live
@@ -344,6 +345,12 @@ class TextRunView:
         self._to_column_zero()
         self._question = question
         self._put_question()
+
+    def withdraw(self) -> None:
+        """Leave the line of the question, which nobody will answer, and go on as released."""
+        if self._question:
+            self.screen.stderr.write("\n")
+            self.release()
 
     def release(self) -> None:
         """The question was answered, or is none any more; on with what came meanwhile."""

@@ -89,6 +89,37 @@ def test_in_a_pipe_the_answer_is_whole_and_alone() -> None:
     ]
 
 
+def test_a_question_that_nobody_answers_leaves_its_line() -> None:
+    made = screen(terminal=True)
+    view = TextRunView(made)
+    view.hold("once or deny?")
+    view.withdraw()
+    view.say(" ", "approval", "no answer is needed any more")
+    view.say(" ", "stop", "more")
+    view.close()
+    assert isinstance(made.stderr, io.StringIO)
+    assert made.stderr.getvalue().splitlines() == [
+        "               once or deny? ",
+        "    approval   no answer is needed any more",
+        "    stop       more",
+    ]
+
+
+def test_a_question_that_is_given_up_late_leaves_the_terminal_as_it_was() -> None:
+    """Its task ends after the view was closed, as at a deadline or after Ctrl-C."""
+    made = Screen(environment={"TERM": "xterm"})
+    made.stdout, made.stderr = Stream(terminal=True), Stream(terminal=True)
+    view = TextRunView(made)
+    view.begin(RUN_ID, "model default", started=False)
+    view.hold("once or deny?")
+    view.close()
+    view.release()
+    assert isinstance(made.stderr, io.StringIO)
+    written = made.stderr.getvalue()
+    assert written.endswith("once or deny? \n")
+    assert written.count("\x1b[?25l") == written.count("\x1b[?25h") == 1, "the cursor is back"
+
+
 def test_on_a_terminal_the_answer_is_streamed_once() -> None:
     reasoning = event("reasoning.available", text="Done: 214 files.")
     out, _ = shown(*TOOL, *ANSWER, reasoning, ended("Done: 214 files."), terminal=True)
