@@ -164,6 +164,7 @@ class _Resolution:
             use_proxy=proxy != DEFAULT,
             home=home,
             sources={
+                "name": self._source_of(context) if context else place.source,
                 "url": place.source,
                 "key": key_source,
                 "profile": profile_source,

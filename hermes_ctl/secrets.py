@@ -44,6 +44,9 @@ _PATTERNS = re.compile(
 # One of these is in everything that `_PATTERNS` can find. Looking for them first keeps streams fast.
 _TRACES = ("key", "token", "secret", "passw", "bearer", "basic", "://", "sk-")
 _PLAIN = re.compile(r"[\w.~-]*", re.ASCII)
+_LIKE_A_KEY = re.compile(
+    r"\b(?:[0-9a-fA-F]{20,}|(?=[\w-]*\d)(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{20,})", re.ASCII
+)
 
 
 _known = KnownKeys()
@@ -378,7 +381,9 @@ def read_key_command(
 def _failed(program: str, code: int, stderr: bytes) -> ConfigurationError:
     from hermes_ctl.text import one_line
 
-    said = one_line(redact(stderr.decode("utf-8", "replace")), limit=300)
+    # No key was had, so that none is known to the redactor: what looks like one is not shown.
+    said = _LIKE_A_KEY.sub(MASK, redact(stderr.decode("utf-8", "replace")))
+    said = one_line(said, limit=300)
     how = f"ended with {code}" if code > 0 else f"was ended by signal {-code}"
     return ConfigurationError(
         f"the key command {program} {how}{f': {said}' if said else ''}",

@@ -137,7 +137,8 @@ def _translate(attempt: Attempt, error: Exception) -> HermesctlError:
     if isinstance(error, httpx.LocalProtocolError):
         # httpx's own words would show the header's value, which may be the key.
         return UsageError(
-            "a header of this request cannot be sent: it holds a control character",
+            "a header of this request cannot be sent: it holds a control character, or ends "
+            "with a blank",
             hint="look at the key, the session key and the ids; nothing was sent",
             url=attempt.url,
         )

@@ -108,6 +108,7 @@ def explain(node: NodeOptions, view: DocumentView) -> None:
 
 def _node_rows(node: Node) -> list[_Row]:
     values = {
+        "name": node.name,
         "url": node.url,
         "key": MASK if node.key is not None else "none",
         "profile": node.profile or "none",
@@ -117,8 +118,7 @@ def _node_rows(node: Node) -> list[_Row]:
         "proxy": _word(node.use_proxy),
         "home": str(node.home or "none"),
     }
-    rows = [("name", node.name, node.sources.get("url", node.name))]
-    return rows + [
+    return [
         (name.replace("_", "-"), value, node.sources.get(name, node.name))
         for name, value in values.items()
     ]

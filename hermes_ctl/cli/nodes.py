@@ -101,6 +101,11 @@ def _lab_node(name: str, options: NodeOptions, environment: Mapping[str, str]) -
         replace(options, context=None, url=node.url, profile=None),
         environment={k: v for k, v in environment.items() if k != "HERMESCTL_CONTEXT"},
     )
+    sources = {**meant.sources, **node.sources}
+    if options.key_file:
+        sources["key"] = meant.sources["key"]
+    if options.profile:
+        sources["profile"] = "--profile"
     return replace(
         node,
         key=meant.key if options.key_file else node.key,
@@ -108,6 +113,7 @@ def _lab_node(name: str, options: NodeOptions, environment: Mapping[str, str]) -
         ca_file=meant.ca_file,
         insecure=meant.insecure,
         use_proxy=meant.use_proxy,
+        sources=sources,
     )
 
 

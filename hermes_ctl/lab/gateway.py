@@ -71,7 +71,7 @@ class Lab:
             key=key_of(home),
             profile=profile,
             home=home,
-            sources={"url": "lab", "key": str(home / ".env")},
+            sources={"name": "lab", "url": "lab", "key": str(home / ".env"), "home": "lab"},
         )
 
     @property

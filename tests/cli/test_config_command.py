@@ -111,6 +111,8 @@ def test_a_context_is_made_used_and_deleted(user: User) -> None:
     assert rows["url"] == ("http://node1:8642", f"context node1 in {user.file}")
     assert rows["key"] == ("***", f"file {key}, by context node1 in {user.file}")
     assert rows["timeout"][0] == "60 s"
+    named = settings(user.succeeds("config", "explain", "-u", "http://node1:8642"))["name"]
+    assert named == ("node1", f"context node1 in {user.file}")
     deleted = user.types("config", "delete-context", "node1")
     assert "no context is the current one" in deleted.err
     assert user.succeeds("config", "get-contexts") == ""

@@ -32,6 +32,7 @@ class FakeLab:
             url="http://127.0.0.1:4000" + (f"/p/{profile}" if profile else ""),
             key=Secret("the-lab-has-its-own-key", "lab"),
             profile=profile,
+            sources={"name": "lab", "url": "lab", "key": "lab", "home": "lab"},
         )
 
 
@@ -58,6 +59,11 @@ def test_a_lab_is_a_node_by_its_name(labs: list[FakeLab]) -> None:
     assert node.url == "http://127.0.0.1:4000/p/coder"
     assert node.key == Secret("the-lab-has-its-own-key", "test")
     assert (node.timeout, node.insecure) == (3, True)
+    assert node.sources == {
+        **dict.fromkeys(("name", "url", "key", "home"), "lab"),
+        **{name: f"--{name}" for name in ("profile", "timeout", "insecure")},
+        **dict.fromkeys(("ca_file", "proxy"), "default"),
+    }
 
 
 def test_the_only_lab_that_stays_needs_no_name(labs: list[FakeLab]) -> None:
@@ -97,6 +103,7 @@ def test_another_key_for_the_lab_is_one_that_was_asked_for(
     file.chmod(0o600)
     node = nodes.resolve(NodeOptions(context="lab:old", key_file=str(file)))
     assert node.key == Secret("0123456789abcdefghij", "test")
+    assert node.sources["key"].startswith("--key-file")
 
 
 def test_the_environment_may_name_a_lab(labs: list[FakeLab], environment: dict[str, str]) -> None:

@@ -427,6 +427,14 @@ def test_a_key_command_that_fails_tells_why_without_any_key() -> None:
     assert "\x1b" not in caught.value.message
 
 
+@pytest.mark.parametrize("value", ["0f3c" * 16, "sT9-_x".join(["Ab3"] * 5)])
+def test_a_key_command_that_fails_and_tells_its_key_is_not_repeated(value: str) -> None:
+    code = f"import sys; sys.exit('/opt/store-2/hermes-node1-gateway-key: {value} is out of date')"
+    with pytest.raises(ConfigurationError) as caught:
+        read_key_command([sys.executable, "-c", code], environment=PATH)
+    assert "/opt/store-2/hermes-node1-gateway-key: *** is out of date" in caught.value.message
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [
