@@ -45,7 +45,7 @@ def runs(
     """List this machine's runs, with their state now.
 
     These are the ones that were started or followed here. Each one that has not ended is asked for at its node, briefly; a `?` behind a state says that
-    this failed, and -o wide why. With --url or --context only that node's runs are shown.
+    this failed, and -o wide why. With --url or --context only that node's runs are shown, or forgotten.
 
     Examples:
 
@@ -57,13 +57,19 @@ def runs(
 
       hermesctl runs --prune --older-than 7d
     """
-    from hermes_ctl.cli.surveying import Listing, list_runs
+    from hermes_ctl.cli.surveying import Listing, list_runs, node_url
 
     if older_than is not None and not prune:
         raise UsageError("--older-than goes with --prune", hint="--since chooses by age")
+    if prune and (state or active or since is not None or selection.grep):
+        raise UsageError(
+            "--prune chooses by age and by node alone",
+            hint="hermesctl runs --prune --older-than 7d",
+        )
     with journal(view.screen) as known:
         if prune:
-            count = known.prune(_before(MONTH if older_than is None else older_than))
+            before = _before(MONTH if older_than is None else older_than)
+            count = known.prune(before, node_url(node))
             view.screen.note("1 run forgotten" if count == 1 else f"{count} runs forgotten")
             return ExitCode.NO if known.is_lost else ExitCode.YES
         listing = Listing(

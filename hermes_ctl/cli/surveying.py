@@ -36,7 +36,7 @@ async def list_runs(
     """Show the runs as they are now. The limit is applied to what is shown in the end."""
     by_state = bool(listing.states or selection.grep)
     entries = journal.entries(
-        url=_url(options),
+        url=node_url(options),
         since=listing.since,
         active=listing.active,
         limit=None if by_state else listing.limit,
@@ -103,7 +103,7 @@ class _Nodes:
         return self._known[entry.url]
 
 
-def _url(options: NodeOptions) -> str | None:
+def node_url(options: NodeOptions) -> str | None:
     """The address of the node whose runs alone are wanted."""
     if options.url or options.context or options.profile:
         return nodes.resolve(options).url
@@ -111,7 +111,7 @@ def _url(options: NodeOptions) -> str | None:
 
 
 def _active(journal: Journal, options: NodeOptions) -> list[Entry]:
-    return journal.entries(url=_url(options), active=True)
+    return journal.entries(url=node_url(options), active=True)
 
 
 def _requests(found: Iterable[Live]) -> list[Request]:

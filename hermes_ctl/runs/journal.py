@@ -223,11 +223,12 @@ class Journal:
             (_now(), number, key),
         )
 
-    def prune(self, before: datetime) -> int:
-        """Take out the runs that were submitted before then and whose end is known; how many."""
+    def prune(self, before: datetime, url: str | None = None) -> int:
+        """Take out the runs that were submitted before then and whose end is known, with `url` those
+        on that node; how many."""
         return self._store.write(
-            "DELETE FROM runs WHERE submitted_at < ? AND verdict IS NOT NULL",
-            (before.timestamp(),),
+            "DELETE FROM runs WHERE submitted_at < ? AND verdict IS NOT NULL AND url = COALESCE(?, url)",
+            (before.timestamp(), url),
         )
 
     # Reading

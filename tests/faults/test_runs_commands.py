@@ -524,6 +524,20 @@ def test_prompts_are_kept_unless_the_configuration_says_otherwise(
     assert [row["prompt"] for row in hermesctl("runs", "-o", "json").json] == [None, WORDS]
 
 
+def test_only_the_runs_of_the_typed_node_are_forgotten(
+    hermesctl: Hermesctl, server: HermesServer
+) -> None:
+    here = hermesctl("run", WORDS).out.strip()
+    other = f"{server.url}/p/other"
+    hermesctl("tail", here, "--url", other)
+    assert len(hermesctl("runs", "-o", "json").json) == 2
+    hermesctl("tail", here)
+    forgotten = hermesctl("runs", "--prune", "--older-than", "0s", "--url", other)
+    assert (forgotten.code, forgotten.err) == (0, "1 run forgotten\n")
+    (left,) = hermesctl("runs", "-o", "json").json
+    assert left["url"] == server.url
+
+
 def test_what_cannot_be_forgotten_is_no_success(
     hermesctl: Hermesctl, server: HermesServer, tmp_path: Path
 ) -> None:
@@ -563,6 +577,8 @@ def test_what_cannot_be_forgotten_is_no_success(
         ["steer", "a", "b", "c"],
         ["steer", "run_1", " "],
         ["runs", "--older-than", "1d"],
+        ["runs", "--prune", "--state", "failed"],
+        ["runs", "--prune", "--grep", "x"],
         ["approvals", "--every", "1s"],
         ["approvals", "--watch", "-o", "json"],
         ["run", "no text: \udcff"],
