@@ -153,6 +153,7 @@ class _Resolution:
         insecure = self._switched_on("insecure", self._options.insecure, context)
         proxy = self._switched_on("proxy", self._options.proxy, context)
         home = place.local.home if place.local is not None and place.local.found else None
+        named_by = self._source_of(context) if context else "this machine" if home else place.source
         return Node(
             name=context.name if context else "local" if home else address.authority,
             url=address.url,
@@ -164,7 +165,7 @@ class _Resolution:
             use_proxy=proxy != DEFAULT,
             home=home,
             sources={
-                "name": self._source_of(context) if context else place.source,
+                "name": named_by,
                 "url": place.source,
                 "key": key_source,
                 "profile": profile_source,

@@ -95,6 +95,10 @@ def explain(node: NodeOptions, view: DocumentView) -> None:
             ("hermes model", model.value if model else "none", model.source if model else "none"),
         ]
         findings += files.problems
+    elif environment.get("HERMES_HOME") and meant.sources.get("url") == config.DEFAULT:
+        findings.append(
+            f"HERMES_HOME is {environment['HERMES_HOME']}, and there is no such folder."
+        )
     path = configuration_file(environment)
     rows.append(("configuration", str(path), "file" if path.exists() else "no such file"))
     if view.format == "json":

@@ -157,7 +157,7 @@ def test_explain_on_a_node_needs_no_setup(user: User) -> None:
     )
     done = user.types("config", "explain")
     rows = settings(done.out)
-    assert rows["name"][0] == "local"
+    assert rows["name"] == ("local", "this machine")
     assert rows["url"] == ("http://127.0.0.1:9000", f"{home}/.env, API_SERVER_PORT")
     assert rows["key"] == ("***", f"{home}/.env, API_SERVER_KEY")
     assert rows["home"][0] == str(home)
@@ -170,6 +170,14 @@ def test_explain_on_a_node_needs_no_setup(user: User) -> None:
     assert document["settings"]["url"]["value"] == "http://127.0.0.1:9000"
     assert document["settings"]["key"]["value"] == "***"
     assert "max_concurrent_runs has no effect" in document["findings"][0]
+
+
+def test_explain_tells_of_a_home_that_is_not_there(user: User) -> None:
+    missing = str(user.home / "hermse")
+    said = f"HERMES_HOME is {missing}, and there is no such folder."
+    assert said in user.types("config", "explain", HERMES_HOME=missing).err
+    elsewhere = user.types("config", "explain", "-u", "http://node1", HERMES_HOME=missing)
+    assert said not in elsewhere.err
 
 
 def test_explain_takes_a_key_from_standard_input(user: User) -> None:

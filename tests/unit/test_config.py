@@ -83,7 +83,7 @@ def test_without_anything_it_is_the_default_address(machine: Machine) -> None:
     assert node.timeout == 10
     assert node.name == "127.0.0.1:8642"
     assert set(node.sources) == {
-        "url", "key", "profile", "timeout", "ca_file", "insecure", "proxy", "home",
+        "name", "url", "key", "profile", "timeout", "ca_file", "insecure", "proxy", "home",
     }  # fmt: skip
     assert node.sources["url"] == node.sources["timeout"] == "default"
     assert "HERMES_GATEWAY_KEY" in node.key_findings[0]
