@@ -29,16 +29,18 @@ Work = Callable[[Subject, Trail], Awaitable[str]]
 
 
 class Settled(Exception):
-    """Raised where a deep probe knows enough: its status, and the sentence that says why."""
+    """Raised where a deep probe knows enough: its status, the sentence that says why, and what mends
+    just that, where it is another thing than what mends the step in general."""
 
-    def __init__(self, status: Status, summary: str) -> None:
+    def __init__(self, status: Status, summary: str, fix: tuple[str, ...] = ()) -> None:
         super().__init__(summary)
         self.status = status
         self.summary = summary
+        self.fix = fix
 
 
-def wrong(summary: str) -> Settled:
-    return Settled(Status.FAIL, summary)
+def wrong(summary: str, *fix: str) -> Settled:
+    return Settled(Status.FAIL, summary, fix)
 
 
 def not_offered(summary: str) -> Settled:
@@ -49,19 +51,19 @@ def unsettled(summary: str) -> Settled:
     return Settled(Status.UNKNOWN, summary)
 
 
-def odd(summary: str) -> Settled:
-    return Settled(Status.WARN, summary)
+def odd(summary: str, *fix: str) -> Settled:
+    return Settled(Status.WARN, summary, fix)
 
 
 def deep(expected: str, work: Work, *fix: str) -> Callable[[Subject], Awaitable[Finding]]:
     """The coroutine of a deep probe. `work` gives its summary, or raises `Settled`."""
 
     async def settle(subject: Subject) -> Finding:
-        trail = Trail()
+        trail, mends = Trail(), fix
         try:
             status, summary = Status.PASS, await work(subject, trail)
         except Settled as settled:
-            status, summary = settled.status, settled.summary
+            status, summary, mends = settled.status, settled.summary, settled.fix or fix
         well = status in (Status.PASS, Status.SKIP)
         return Finding(
             status,
@@ -69,7 +71,7 @@ def deep(expected: str, work: Work, *fix: str) -> Callable[[Subject], Awaitable[
             expected=expected,
             observed=summary,
             evidence=trail(),
-            fix=() if well else fix,
+            fix=() if well else mends,
         )
 
     return settle

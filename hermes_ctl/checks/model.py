@@ -212,6 +212,19 @@ class Report(ReportModel):
                 return step
         raise KeyError(step_id)
 
+    @property
+    def untold_reason(self) -> str | None:
+        """Why it is undetermined, where no step of it says so."""
+        if self.verdict is not Verdict.UNDETERMINED or self.interrupted:
+            return None
+        if any(step.status is Status.UNKNOWN or step.blocked_by for step in self.steps):
+            return None
+        skipped = [step for step in self.steps if step.status is Status.SKIP]
+        if len(skipped) == len(self.steps):
+            return "nothing was proved: no step was settled"
+        names = ", ".join(step.id for step in skipped if step.severity is Severity.REQUIRED)
+        return f"--strict lets nothing be skipped: {names}"
+
     def document(self) -> dict[str, Any]:
         """The report as plain JSON values, as it is published."""
         return self.model_dump(mode="json", by_alias=True)
@@ -222,10 +235,12 @@ def decide(steps: Iterable[Step], *, strict: bool = False) -> Verdict:
     failed, `undetermined` otherwise.
 
     A required step that another one blocked was not settled, so it counts as unknown. `strict` lets
-    nothing be skipped: a skipped required step counts as unknown too.
+    nothing be skipped: a skipped required step counts as unknown too. Where every step was skipped,
+    nothing was proved.
     """
-    undetermined = False
-    for step in steps:
+    all_steps = list(steps)
+    undetermined = all(step.status is Status.SKIP for step in all_steps)
+    for step in all_steps:
         if step.severity is not Severity.REQUIRED:
             continue
         if step.status is Status.FAIL:

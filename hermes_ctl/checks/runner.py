@@ -134,6 +134,13 @@ def select(checklist: Checklist, settings: CheckSettings) -> set[str]:
         raise UsageError(
             "--only and --skip leave no step to check", hint=f"steps: {', '.join(known)}"
         )
+    if not settings.runs and all(
+        load_probe(entry.probe_name).needs_runs for entry in checklist.step if entry.id in chosen
+    ):
+        raise UsageError(
+            "--no-runs leaves no step to check: each of those chosen needs a run",
+            hint="leave --no-runs out, or choose other steps",
+        )
     return chosen
 
 

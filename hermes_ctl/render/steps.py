@@ -79,10 +79,15 @@ def mark_of(screen: Screen, status: Status) -> str:
 
 def write_verdict(screen: Screen, report: Report, *, named: bool = False) -> None:
     """The verdict and its cost, then what is not well; with `named`, the node's name before it."""
+    from rich.text import Text
+
     if not named:
         screen.out.print()
     name = cell(report.node.name) if named else ""
     screen.out.print(verdict_line(report, screen.out.width, name))
+    if report.untold_reason:
+        for piece in _wrapped(cell(report.untold_reason), screen.out.width):
+            screen.out.print(Text(piece))
     if named and report.verdict is Verdict.READY:
         return
     for step in report.steps:
@@ -108,7 +113,7 @@ def verdict_line(report: Report, width: int, name: str = "") -> Text:
     line = Text(f"{name}  " if name else "")
     line.append(word, style=style)
     indent = line.cell_len + 2
-    rows = [parts[0]]
+    rows = _wrapped(parts[0], width - indent)
     for part in parts[1:]:
         longer = f"{rows[-1]} · {part}"
         rows = [*rows[:-1], longer] if indent + len(longer) <= width else [*rows, part]

@@ -71,6 +71,9 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
 def _check(report: Report) -> Iterator[str]:
     yield ", ".join(f"{name} {_escaped(value)}" for name, value in facts_of(report))
     yield ""
+    if report.untold_reason:
+        yield f"**{_escaped(report.untold_reason)}**"
+        yield ""
     yield from _steps(report)
     for step in report.steps:
         if step.status in (Status.FAIL, Status.UNKNOWN, Status.WARN):

@@ -41,6 +41,8 @@ def text(report: AnyReport) -> str:
         for step in one.report.steps:
             if step.status in (Status.FAIL, Status.UNKNOWN, Status.WARN):
                 lines.append(f"{one.name} {step.id} {step.status}: {_plain(step.summary)}")
+        if one.report.untold_reason:
+            lines.append(f"{one.name}: {_plain(one.report.untold_reason)}")
     if isinstance(report, GateReport):
         lines += [_plain(reason) for reason in report.reasons]
     data = " ".join(_performance(report))

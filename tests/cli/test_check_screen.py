@@ -69,6 +69,18 @@ def test_healthy_on_a_terminal(shell: Shell, healthy: list[str], columns: int) -
     assert max(map(len, done.out.splitlines())) <= columns
 
 
+def test_the_verdict_says_what_strict_holds_against_the_node(
+    shell: Shell, healthy: list[str]
+) -> None:
+    chosen = ["--only", "auth", "--only", "cache", "--strict"]
+    done = shell.on_terminal("check", *healthy, *chosen, columns=40)
+    assert done.code == 3
+    assert "--strict lets nothing be skipped:" in " ".join(done.out.split())
+    assert max(map(len, done.out.splitlines())) <= 40
+    verdict = done.out[done.out.index("UNDETERMINED") :].splitlines()
+    assert verdict[1].startswith(" " * 14), "what the line does not hold stands below its words"
+
+
 @pytest.mark.parametrize("columns", [80, 120])
 def test_broken_on_a_terminal(
     shell: Shell, healthy: list[str], server: HermesServer, columns: int
@@ -179,6 +191,12 @@ def test_every_step_is_explained(shell: Shell, name: str) -> None:
         assert " ".join(cause.seen.split()) in flat
         assert " ".join(cause.mend.split()) in flat
     assert max(map(len, done.out.splitlines())) <= 88
+
+
+def test_a_step_is_explained_on_a_narrow_terminal(shell: Shell) -> None:
+    done = shell.on_terminal("explain", "capacity", columns=60)
+    assert max(map(len, done.out.splitlines())) <= 60
+    assert "gateway.api_server.max_concurrent_runs" in done.out, "no name is cut"
 
 
 def test_a_step_that_there_is_not(shell: Shell) -> None:

@@ -67,6 +67,7 @@ def test_only_and_skip(checker: Checker) -> None:
         ({"only": ("nothing",)}, "has no step 'nothing'"),
         ({"skip": ("auth", "autth")}, "has no step 'autth'"),
         ({"only": ("auth",), "skip": ("auth",)}, "leave no step to check"),
+        ({"only": ("stop",), "runs": False}, "--no-runs leaves no step to check"),
     ],
 )
 def test_a_choice_that_is_none(checker: Checker, chosen: dict[str, Any], words: str) -> None:
@@ -90,6 +91,13 @@ def test_strict(checker: Checker) -> None:
     report = checker.check(strict=True)
     assert_only(report)
     assert (report.verdict, report.exit_code) == ("undetermined", 3)
+    assert report.untold_reason == "--strict lets nothing be skipped: cache"
+
+
+def test_where_nothing_was_proved_nothing_is_ready(checker: Checker) -> None:
+    report = checker.check(only=("cache",))
+    assert (report.verdict, report.exit_code) == ("undetermined", 3)
+    assert report.untold_reason == "nothing was proved: no step was settled"
 
 
 def test_a_checklist_whose_advisory_step_fails(checker: Checker) -> None:

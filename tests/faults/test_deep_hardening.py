@@ -69,6 +69,14 @@ def test_routes_that_take_any_key(checker: Checker) -> None:
     assert checker.server.runs == {}
 
 
+def test_a_route_that_is_advertised_and_not_served_lets_nobody_in(checker: Checker) -> None:
+    """0.22 lists routes of its browser extension that are served only where that is switched on."""
+    checker.server.faults.drop_route("POST /v1/runs/{run_id}/approval")
+    step = one_step(checker, "keys")
+    assert step.status is PASS, said(step)
+    assert step.summary.endswith("; 1 that are advertised are not served")
+
+
 @pytest.mark.parametrize("allowed", ["*", "https://hermesctl.invalid"])
 def test_every_origin_is_allowed(checker: Checker, allowed: str) -> None:
     headers = {"Access-Control-Allow-Origin": allowed}

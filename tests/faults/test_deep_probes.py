@@ -280,6 +280,14 @@ def test_relay_routes_that_are_advertised_and_not_served(probe: Deep) -> None:
     probe.server.faults.drop_route("POST /api/sessions/{session_id}/fork")
     step = probe.step("relay-routes")
     assert (step.status, "/fork is advertised" in step.summary) == (FAIL, True), said(step)
+    assert step.fix == ["hermes gateway restart; a defect of the release if it stays"]
+
+
+def test_a_prefix_of_nobodys_is_mended_without_another_release(probe: Deep) -> None:
+    """0.20.4 answers it, too: to install 0.20 would mend nothing."""
+    step = probe.step("profiles")
+    assert (step.status, "install" in " ".join(step.fix)) == (WARN, False), said(step)
+    assert "gateway.multiplex_profiles" in " ".join(step.fix)
 
 
 def test_relay_falls_back_where_sessions_are_not_offered(probe: Deep) -> None:

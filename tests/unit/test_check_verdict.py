@@ -61,7 +61,9 @@ def report(verdict: Verdict, exit_code: int) -> Report:
         ([PASS, WARN, SKIP], "ready"),
         ([PASS, FAIL, UNKNOWN], "not_ready"),
         ([PASS, UNKNOWN], "undetermined"),
-        ([], "ready"),
+        ([], "undetermined"),
+        ([SKIP, SKIP], "undetermined"),
+        ([WARN, SKIP], "ready"),
     ],
 )
 def test_verdict(statuses: list[Status], verdict: str) -> None:
@@ -108,7 +110,8 @@ def test_ready_is_said_only_where_every_required_step_allows_it(some: list[Step]
         for one in required
         if one.status in (FAIL, UNKNOWN) or (one.blocked_by and one.status is SKIP)
     ]
-    assert (decide(some) is Verdict.READY) is not bool(bad)
+    proved = any(one.status is not SKIP for one in some)
+    assert (decide(some) is Verdict.READY) is (proved and not bad)
 
 
 @given(steps)

@@ -31,6 +31,13 @@ def test_a_regression_is_unsafe_and_named() -> None:
     assert (report.counts.breaking, report.counts.compatible) == (1, 1)
 
 
+def test_a_new_side_that_settled_nothing_is_not_safe() -> None:
+    old = check(step("cache", Status.SKIP, "no adapter"))
+    report = gate(old=old, new=old)
+    assert (report.verdict, report.exit_code) == (GateVerdict.UNDETERMINED, 3)
+    assert report.reasons == ["no step of NEW was settled"]
+
+
 def test_a_waived_regression_is_safe_and_stays_in_the_report() -> None:
     report = gate(Waiver(SKILLS, "known"))
     assert (report.verdict, report.exit_code) == (GateVerdict.SAFE, 0)

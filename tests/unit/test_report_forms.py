@@ -288,3 +288,9 @@ def test_the_waiver_is_in_every_form() -> None:
     for form in ("json", "junit", "markdown", "html", "sarif", "tap"):
         assert "HA" in made(form, REPORTS["waived"]), form
         assert "108967" in made(form, REPORTS["waived"]), form
+
+
+@pytest.mark.parametrize("form", ["markdown", "nagios"])
+def test_a_verdict_that_no_step_explains_is_explained(form: str) -> None:
+    report = check(step("cache", Status.SKIP, "no adapter"))
+    assert "no step was settled" in made(form, report)

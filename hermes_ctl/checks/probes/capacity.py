@@ -276,6 +276,10 @@ PROBE = Probe(
             "of all places in the YAML only gateway.api_server.max_concurrent_runs works",
         ),
         Cause("the file was edited after the gateway started", "hermes gateway restart"),
+        Cause(
+            "some runs are accepted, and the next one gets no answer (--probe-capacity)",
+            "set the limit to no more than the node was seen to accept",
+        ),
         Cause("nobody stated a capacity", "say what the node can carry: --node-capacity N"),
         Cause(
             "neither file nor probe",

@@ -34,19 +34,33 @@ async def work(subject: Subject, trail: Trail) -> str:
     if not routes:
         raise unsettled("the node advertises no route that needs a key")
     open_to: list[str] = []
+    missing: set[str] = set()
     for kind, key in (("no key", None), ("a wrong key", wrong_key())):
         answers = await asyncio.gather(*(_ask(subject, *route, key) for route in routes))
         for (method, path), answer in zip(routes, answers, strict=True):
-            if answer.status != 401:
+            if _is_missing(answer):
+                missing.add(f"{method} {path}")
+            elif answer.status != 401:
                 open_to.append(f"{method} {path} answers {kind} with {answer.status}")
         refused = sum(answer.status == 401 for answer in answers)
         trail.add(kind, f"{refused} of {len(answers)} routes answer 401")
+    for route in sorted(missing):
+        trail.add("not served", route)
     for line in open_to:
         trail.add("not refused", line)
     if open_to:
         more = f", and {len(open_to) - 1} more" if len(open_to) > 1 else ""
         raise wrong(open_to[0] + more)
-    return f"{len(routes)} protected routes refuse no key and a wrong key"
+    if len(missing) == len(routes):
+        raise unsettled("the node serves none of the routes that it advertises")
+    told = f"{len(routes) - len(missing)} protected routes refuse no key and a wrong key"
+    return f"{told}; {len(missing)} that are advertised are not served" if missing else told
+
+
+def _is_missing(answer: Answer) -> bool:
+    """Whether there is no such route at all (wire.md, 11): nobody gets in where nothing is. 0.22
+    advertises what it serves only with an extension switched on."""
+    return answer.status == 404 and answer.content_type == "text/plain"
 
 
 async def _ask(subject: Subject, method: str, path: str, key: Secret | None) -> Answer:

@@ -13,6 +13,7 @@ _MODELS = "/v1/models"
 _UNKNOWN = "hermesctl-no-such-profile"
 _RELEASE = "install 0.20 or later: there each profile has its own key"
 _UNMULTIPLEXED = "up to 0.20.4 any prefix serves the default profile while multiplexing is off"
+_MULTIPLEX = "turn on gateway.multiplex_profiles, or use no prefix here; 0.22 refuses it by itself"
 
 
 async def work(subject: Subject, trail: Trail) -> str:
@@ -37,7 +38,7 @@ async def _unknown_prefix(subject: Subject, trail: Trail) -> None:
     if answer.status >= 500:
         raise wrong(f"a prefix of nobody's answers {answer.status}")
     if not refused:
-        raise odd(f"a prefix of nobody's is {value}: {_UNMULTIPLEXED}")
+        raise odd(f"a prefix of nobody's is {value}: {_UNMULTIPLEXED}", _MULTIPLEX)
 
 
 async def _apart(subject: Subject, trail: Trail, other: Node) -> None:
@@ -72,7 +73,7 @@ PROBE = Probe(
     ),
     causes=(
         Cause("the default key opens a named profile: 0.19 with multiplexing on", _RELEASE),
-        Cause("any prefix is answered", _UNMULTIPLEXED + "; turn on gateway.multiplex_profiles"),
+        Cause(f"any prefix is answered: {_UNMULTIPLEXED}", _MULTIPLEX),
     ),
     settle=deep("each profile takes its own key alone; no other prefix answers", work, _RELEASE),
     deep=True,

@@ -15,6 +15,7 @@ _NOBODY = "hermesctl-no-such-id"
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _SESSIONS = "/api/sessions"
 _INSTALL = "install a release whose routes Hermes-Relay knows: 0.19 and later have them"
+_RESTART = "hermes gateway restart; a defect of the release if it stays"
 FALLBACKS = ("POST /v1/chat/completions", "POST /v1/runs")
 """What Relay falls back to where the native session API is missing (Relay contract, Failure and
 fallback rules)."""
@@ -38,7 +39,8 @@ async def work(subject: Subject, trail: Trail) -> str:
     broken = [one for one in answers if one.problem and one.advertised]
     missing = [one for one in answers if one.problem and not one.advertised]
     if broken:
-        raise wrong("; ".join(f"{one.route} is advertised and {one.problem}" for one in broken))
+        told = "; ".join(f"{one.route} is advertised and {one.problem}" for one in broken)
+        raise wrong(told, _RESTART)
     no_sessions = [one.route for one in missing if _SESSIONS in one.route]
     gone = {one.route for one in missing}
     if no_sessions and gone.issuperset(FALLBACKS):
@@ -75,10 +77,7 @@ PROBE = Probe(
         "failed login there does not invalidate chat over the API server."
     ),
     causes=(
-        Cause(
-            "advertised, and answers 500",
-            "hermes gateway restart; a defect of the release if it stays",
-        ),
+        Cause("advertised, and answers 500", _RESTART),
         Cause("the session API is missing", "Relay falls back to completions or runs"),
     ),
     settle=deep("every route served, or what Relay falls back to", work, _INSTALL),
