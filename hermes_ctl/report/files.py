@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ReportFile:
-    """One report that will be written to `path`: `temporary` is where it grows."""
+    """One report that will be written to `path`, where `name` leads: `temporary` is where it grows."""
 
     form: str
+    name: str
     path: Path
     temporary: Path
 
@@ -38,9 +39,9 @@ def report_files(wanted: Sequence[str]) -> Iterator[Callable[[AnyReport], None]]
         for item in wanted:
             file = _open(item)
             files.append(file)
-            if sum(file.path.resolve() == other.path.resolve() for other in files) > 1:
+            if sum(file.path == other.path for other in files) > 1:
                 raise UsageError(
-                    f"the report file {file.path} is named twice", hint="a file for each form"
+                    f"the report file {file.name} is named twice", hint="a file for each form"
                 )
         yield lambda report: _write_all(files, report)
     finally:
@@ -55,10 +56,10 @@ def _open(item: str) -> ReportFile:
     from hermes_ctl.report.forms import writer
 
     writer(form)
-    path = Path(name)
+    path = Path(name).resolve()
     if path.is_dir():
         raise UsageError(f"the report {name} is a folder", hint="name a file")
-    if path.exists() and not path.is_file():
+    if name == "-" or (path.exists() and not path.is_file()) or _is_ours(path):
         raise UsageError(
             f"the report {name} is no ordinary file, which can be replaced as a whole",
             hint="name a file; -o json prints the report",
@@ -70,10 +71,22 @@ def _open(item: str) -> ReportFile:
             f"the report {name} cannot be written: {error.strerror}", hint="name another file"
         ) from None
     os.close(handle)
-    return ReportFile(form, path, Path(temporary))
+    return ReportFile(form, name, path, Path(temporary))
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether it is what this process reads or writes already: /dev/stdout leads to an ordinary file
+    where a shell redirects it."""
+    for descriptor in (0, 1, 2):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                return True
+    return False
 
 
 def _write_all(files: Sequence[ReportFile], report: AnyReport) -> None:
+    """Raises `Undetermined` for those that could not be written, once the others are."""
+    failed = []
     for file in files:
         try:
             with file.temporary.open("w", encoding="utf-8") as stream:
@@ -81,9 +94,9 @@ def _write_all(files: Sequence[ReportFile], report: AnyReport) -> None:
             file.temporary.chmod(0o644)
             file.temporary.replace(file.path)
         except OSError as error:
-            raise Undetermined(
-                f"the report {file.path} was not written: {error.strerror}"
-            ) from None
+            failed.append(f"the report {file.name} was not written: {error.strerror}")
+    if failed:
+        raise Undetermined("; ".join(failed), hint="name another file, or make room for it")
 
 
 def _pieces(form: str, report: AnyReport) -> Iterable[str]:

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,7 @@ def one_sentence(done: Done, *words: str) -> None:
         (["--only", "nothing"], ["has no step 'nothing'", "release, routes"]),
         (["--skip", "Auth"], ["has no step 'Auth'"]),
         (["--only", "auth", "--skip", "auth"], ["leave no step to check"]),
+        (["--only", "stop", "--no-runs"], ["--no-runs leaves no step to check"]),
         (["--checklist", "no-such"], ["there is no checklist 'no-such'", "bmas-node"]),
         (["--checklist", "./missing.toml"], ["cannot be read: No such file"]),
         (["--wait", "forever"], ["'forever' is not a duration", "90s"]),
@@ -67,6 +70,7 @@ def one_sentence(done: Done, *words: str) -> None:
         (["--report", "paper=x"], ["there is no report form 'paper'"]),
         (["--report", "json=/no/such/folder/x"], ["cannot be written: No such file"]),
         (["--report", "json=/"], ["is a folder"]),
+        (["--report", "json=-"], ["is no ordinary file", "-o json"]),
         (["--report", "json=/dev/null"], ["is no ordinary file"]),
         (["--report", "json=x", "--report", "junit=./x"], ["named twice"]),
         (["--profile", "a/b"], ["'a/b' is no name of a profile"]),
@@ -263,9 +267,37 @@ def test_a_report_that_could_not_be_written_after_all(
         return server.answers.health(request)
 
     server.answers.routes["GET /health"] = remove
-    done = shell("check", *node, "--no-runs", "--report", f"json={folder}/x.json")
+    other = shell.home / "report.md"
+    wanted = ["--report", f"json={folder}/x.json", "--report", f"markdown={other}"]
+    done = shell("check", *node, "--no-runs", *wanted)
     assert done.code == 3
     assert "x.json was not written: No such file or directory" in done.err
+    assert other.read_text().startswith("## "), "the others are written all the same"
+
+
+def test_a_report_goes_where_a_link_leads(shell: Shell, node: list[str]) -> None:
+    link, path = shell.home / "latest.json", shell.home / "report.json"
+    link.symlink_to(path)
+    shell("check", *node, "--no-runs", "--report", f"json={link}")
+    assert link.is_symlink()
+    assert json.loads(path.read_text())["schema"] == "hermesctl.check/1"
+
+
+def test_a_report_does_not_replace_what_the_command_writes_to(
+    shell: Shell, node: list[str], tmp_path: Path
+) -> None:
+    """As root, /dev/stdout is a link that could be replaced, and it leads to an ordinary file where
+    a shell redirects it."""
+    out, link = tmp_path / "out", tmp_path / "stdout"
+    link.symlink_to("/proc/self/fd/1")
+    with out.open("w") as file:
+        command = [sys.executable, "-m", "hermes_ctl", "check", *node, "--report", f"json={link}"]
+        done = subprocess.run(
+            command, stdout=file, stderr=subprocess.PIPE, env=shell.environment, text=True
+        )
+    assert done.returncode == 2
+    assert "is no ordinary file" in done.stderr
+    assert link.is_symlink()
 
 
 # Secrets and hostile text
