@@ -193,6 +193,7 @@ def set_context(
     """Make a context, or change one.
 
     What is not named stays as it is. The key itself is never stored, only where it is to be had.
+    Comments are not kept: a file that has some is kept beside it, as config.toml~.
 
     Examples:
 

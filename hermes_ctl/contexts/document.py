@@ -94,7 +94,12 @@ class _Judge:
         }
         current = read.get("current-context")
         if current is not None and current not in contexts:
-            self._refuse(("current-context",), f"there is no context {current!r} in the file")
+            known = f"name one of {', '.join([*contexts][:12])}, or take" if contexts else "take"
+            self._refuse(
+                ("current-context",),
+                f"there is no context {current!r} in the file",
+                hint=f"{known} the line out",
+            )
         return Contexts(self._document.path, current, contexts, read.get("journal-prompts", True))
 
     def _version(self, version: object) -> None:

@@ -122,7 +122,8 @@ def change_file(environment: Mapping[str, str], change: Change) -> Contexts:
 
     Makes the folder (0700) and the file (0600) where they do not exist. A result that could not be
     read again is refused, and the file stays as it was; so it does when the process dies in the
-    middle. Comments in the file are lost. Raises `ConfigurationError`.
+    middle. Comments are not kept: a file that has some is kept beside it, as `config.toml~`.
+    Raises `ConfigurationError`.
     """
     # A link stays one: it is the file behind it that is written.
     path = Path(os.path.realpath(configuration_file(environment)))
@@ -138,6 +139,8 @@ def change_file(environment: Mapping[str, str], change: Change) -> Contexts:
                 document = read_document(path)
                 contexts_of(document)
                 content = document.content
+                if "#" in document.text:
+                    _replace(path.with_name(f"{path.name}~"), document.text)
             change(content)
             text = _toml(content)
             contexts = contexts_of(Document(path, text, content))

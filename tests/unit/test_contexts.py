@@ -184,6 +184,15 @@ def test_a_mistake_is_told_with_file_line_and_key(
     assert caught.value.hint
 
 
+def test_a_current_context_that_is_not_there_is_told_with_those_that_are(
+    environment: dict[str, str],
+) -> None:
+    write(environment, f"current-context = 'nobody'\n{ONE}")
+    with pytest.raises(ConfigurationError) as caught:
+        load_contexts(environment)
+    assert caught.value.hint == "name one of node1, or take the line out"
+
+
 @pytest.mark.parametrize("name", ["key", "api-key", "api_key", "token", "password"])
 def test_a_key_in_the_file_is_refused_and_not_shown(environment: dict[str, str], name: str) -> None:
     write(environment, f'{ONE}{name} = "hunter2-hunter2"\n')
@@ -296,6 +305,16 @@ def test_a_new_file_is_the_owners_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert load_contexts(environment).get("node1").url == "http://node1:8642"
+
+
+def test_a_file_with_comments_is_kept_beside_the_new_one(environment: dict[str, str]) -> None:
+    text = f"# of the lab\n{ONE}"
+    path = write(environment, text)
+    kept = path.with_name(f"{path.name}~")
+    for timeout in ("3s", "4s"):
+        store.set_context(environment, "node1", ContextChange(values={"timeout": timeout}))
+        assert kept.read_text() == text
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
 def test_a_change_leaves_the_rest(environment: dict[str, str]) -> None:
