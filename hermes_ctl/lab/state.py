@@ -24,7 +24,7 @@ from typing import Any
 import platformdirs
 import psutil
 
-from hermes_ctl.errors import UsageError
+from hermes_ctl.errors import ConfigurationError, UsageError
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
@@ -151,10 +151,17 @@ def write_private(path: Path, text: str) -> None:
 def locked(path: Path, waiting: Callable[[], None]) -> Iterator[int]:
     """Hold the lock file `path`; `waiting` is called once when somebody else holds it.
 
-    Yields the descriptor: a child that inherits it keeps the lock even when we are killed.
+    Yields the descriptor: a child that inherits it keeps the lock even when we are killed. Raises
+    `ConfigurationError` where the lab's folder cannot be written.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the folder of the labs, {path.parent}, cannot be written: {error.strerror}",
+            hint="name a cache folder of yours in XDG_CACHE_HOME",
+        ) from None
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

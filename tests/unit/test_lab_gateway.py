@@ -22,10 +22,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hermes_ctl.errors import LabFailure, UsageError
+from hermes_ctl.errors import ConfigurationError, LabFailure, UsageError
 from hermes_ctl.lab.gateway import Lab, every_lab, find, running, start
 from hermes_ctl.lab.loopback import ask
-from hermes_ctl.lab.state import Identity, folder_of
+from hermes_ctl.lab.state import Identity, folder_of, locked
 
 HERMES = '''\
 #!{python}
@@ -456,3 +456,14 @@ def test_settings_and_profiles_are_written(
 def test_bad_name(name: str, environment: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="no name for a lab"):
         folder_of(name, environment)
+
+
+def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "cache"
+    file.touch()
+    with (
+        pytest.raises(ConfigurationError, match="cannot be written") as caught,
+        locked(file / "lab" / "one.lock", lambda: None),
+    ):
+        pass
+    assert "XDG_CACHE_HOME" in (caught.value.hint or "")
