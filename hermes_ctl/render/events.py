@@ -267,7 +267,10 @@ class TextRunView:
     def _approval(self, approval: Approval) -> None:
         command = approval.command
         if command is None:
-            text = "the run waits for one; its request went to another reader, or to nobody"
+            text = (
+                "the run waits for one; its request went to another reader, or to nobody: "
+                "hermesctl approvals shows what is known of it"
+            )
         else:
             text = command + (f" ({approval.description})" if approval.description else "")
         self._doing = "waits for an approval"

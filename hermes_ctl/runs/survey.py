@@ -13,6 +13,7 @@ import psutil
 from hermes_ctl import clock
 from hermes_ctl.api.client import Client
 from hermes_ctl.api.models import Run
+from hermes_ctl.api.values import moment
 from hermes_ctl.config import Node
 from hermes_ctl.errors import HermesctlError, NotFound, Unreachable
 from hermes_ctl.runs.happenings import Approval, approval_of
@@ -165,7 +166,14 @@ def waiting_of(journal: Journal, entry: Entry | None, run: Run) -> tuple[Waiting
         return tuple(seen)
     if run.status != "waiting_for_approval":
         return ()
-    return tuple(seen) or (Waiting(Approval(), entry.seen_at if entry else clock.now()),)
+    return tuple(seen) or (Waiting(Approval(), _asked_at(entry, run)),)
+
+
+def _asked_at(entry: Entry | None, run: Run) -> datetime:
+    """When the run last changed, which was by asking. That is the node's clock: never later than
+    now, nor before the run was submitted."""
+    changed = moment(run.updated_at) or clock.now()
+    return min(clock.now(), max(changed, entry.submitted_at) if entry else changed)
 
 
 async def _forgotten(client: Client, journal: Journal, entry: Entry, run_id: str) -> Live:

@@ -130,7 +130,7 @@ def approval_cells(asking: Asking, now: datetime) -> tuple[Text, Text, Text, Tex
 
 
 def run_cells(live: Live, now: datetime) -> tuple[Text, Text, Text, Text, Text]:
-    """Run, node, state, age, and its prompt, or why it could not be asked."""
+    """Run, node, state, how long it has worked, and its prompt, or why it could not be asked."""
     entry = live.entry
     until = entry.ended_at or (now if live.is_active else entry.seen_at)
     told = (

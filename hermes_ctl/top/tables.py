@@ -44,7 +44,7 @@ RUNS: Layout = (
     Column("RUN", 12),
     Column("NODE", 14, 1),
     Column("STATE", 13, 1),
-    Column("AGE", 4),
+    Column("TIME", 4),
     Column("PROMPT", 20, 4),
 )
 

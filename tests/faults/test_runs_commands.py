@@ -296,6 +296,16 @@ def test_an_approval_that_nobody_answers_is_left_with_its_command(
     assert hermesctl("approve").code == 6, "it waits for nothing any more"
 
 
+def test_an_approval_that_was_not_seen_waits_since_it_was_asked_for(
+    hermesctl: Hermesctl, server: HermesServer
+) -> None:
+    hermesctl("run", ASKING)
+    (run,) = server.runs.values()
+    server.wait_until(lambda: run.status == "waiting_for_approval")
+    first, again = (hermesctl("approvals", "-o", "json").json[0]["since"] for _ in range(2))
+    assert first == again, "looking does not make it younger"
+
+
 @pytest.mark.parametrize("rule", ["deny", "once", "session"])
 def test_a_rule_answers_approvals(hermesctl: Hermesctl, server: HermesServer, rule: str) -> None:
     typed = hermesctl("run", ASKING, "--follow", "--on-approval", rule)
