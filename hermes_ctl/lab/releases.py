@@ -67,7 +67,7 @@ def install(spec: str, environment: Mapping[str, str], report: Report = lambda _
         raise UsageError(f"{spec!r} names no Hermes", hint=f"for example {REVIEWED}")
     given = Path(spec).expanduser()
     if given.is_file() and os.access(given, os.X_OK) and given.suffix not in (".whl", ".gz"):
-        return Release(str(given.absolute()), given.absolute(), None, version_of(given))
+        return Release(str(given.absolute()), given.absolute(), None, version_of(given.absolute()))
     folder = lab_folder(environment) / "releases" / _folder_name(spec)
     release = _installed(folder, spec)
     if release is not None:

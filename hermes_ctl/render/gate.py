@@ -235,7 +235,7 @@ def _folded_lines(folded: list[Difference]) -> list[str]:
         places[where].append(one.id.rpartition(" ")[2])
     return [
         f"{cell(where)}: added {', '.join(map(cell, paths[:_FEW]))}"
-        + (f" and {len(paths) - _FEW} more fields" if len(paths) > _FEW else "")
+        + (f" and {len(paths) - _FEW} more" if len(paths) > _FEW else "")
         for where, paths in places.items()
     ]
 
@@ -275,17 +275,19 @@ def _write_detail(screen: Screen, one: Difference, *, hint: bool) -> None:
 
 
 def _write_not_ready(screen: Screen, report: GateReport) -> None:
-    """Steps of NEW that keep it from being ready and that failed in OLD as well: no regression,
-    and no reason to move."""
+    """What else decided: steps of NEW that failed in OLD as well (no regression, and no reason to
+    move), or what could not be told."""
     told = {one.summary for one in report.differences}
     if report.verdict is GateVerdict.SAFE:
         return
     own = [reason for reason in report.reasons if reason not in told]
     if not own:
         return
-    _title(screen, "not ready", len(own))
+    unsafe = report.verdict is GateVerdict.UNSAFE
+    _title(screen, "not ready" if unsafe else "not told", len(own))
+    mark, style = (screen.marks.failed, "bold red") if unsafe else (screen.marks.unknown, "magenta")
     for reason in own:
-        screen.out.print(f"  {screen.marks.failed} {cell(reason, 300)}", style="bold red")
+        screen.out.print(f"  {mark} {cell(reason, 300)}", style=style)
 
 
 def _write_waivers(screen: Screen, report: GateReport) -> None:

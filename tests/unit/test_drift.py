@@ -112,6 +112,32 @@ def test_features_gained_lost_and_changed() -> None:
     }
 
 
+def test_a_feature_that_says_itself_that_it_is_off_is_not_offered() -> None:
+    off, on = {"enabled": False, "version": 1}, {"supported": True, "durable": True}
+    found = changed(
+        {"features": {"x": True, "old": on}},
+        {"features": {"x": True, "browser": off, "old": {"supported": False}, "keys": on}},
+    )
+    assert {name: one.level for name, one in found.items()} == {
+        "feature:old": Level.BREAKING,
+        "feature:keys": Level.COMPATIBLE,
+    }
+
+
+def test_what_only_a_step_that_was_left_out_gets_to_see_is_not_lost() -> None:
+    """Without runs, a run's status is asked for nobody's id alone: 404, as it was before."""
+    status = "GET /v1/runs/{run_id}"
+    refused = {f"{status} 404": shape({"$.error": ["object"]}, status=404)}
+    before = contract(
+        shapes={f"{status} 200 completed": shape({"$.status": ["string"]}), **refused}
+    )
+    old = check(step("polling", Status.PASS), contract=before)
+    less = check(step("polling", Status.SKIP), contract=contract(shapes=refused))
+    as_much = check(step("polling", Status.PASS), contract=contract(shapes=refused))
+    assert f"route:{status}" not in {one.id for one in compare(old, less)}
+    assert f"route:{status}" in {one.id for one in compare(old, as_much)}
+
+
 def test_endpoints_gained_lost_and_moved() -> None:
     found = changed(
         {"endpoints": {"a": "GET /a", "b": "GET /b"}},

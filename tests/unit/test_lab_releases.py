@@ -203,3 +203,14 @@ def test_no_python_says_which_are_needed(
     with pytest.raises(LabFailure, match=r"3\.11, 3\.12, 3\.13") as failure:
         supported_python({"PATH": "", "PYENV_ROOT": str(tmp_path)})
     assert "--hermes" in str(failure.value.hint)
+
+
+def test_an_executable_beside_us_is_run_by_its_relative_path(
+    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hermes = tmp_path / "hermes"
+    hermes.write_text("#!/bin/sh\necho 'Hermes Agent v0.20.4 (2026.8.21)'\n")
+    hermes.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    assert install("./hermes", environment).version == "0.20.4"
+    assert install("hermes", environment).executable == hermes

@@ -18,7 +18,7 @@ from hermes_ctl.checks.drift.fields import FieldChange, field_changes
 from hermes_ctl.checks.drift.steps import step_changes
 from hermes_ctl.checks.drift.streams import KNOWN_STATES, event_changes, stream_changes
 from hermes_ctl.checks.drift.timings import timing_changes
-from hermes_ctl.checks.model import Contract, Report, Shape
+from hermes_ctl.checks.model import Contract, Report, Shape, Status
 from hermes_ctl.text import one_line
 
 ACTIVE_STATES = KNOWN_STATES - {"completed", "failed", "cancelled", "interrupted"}
@@ -44,7 +44,7 @@ _SHAPE_KEY = re.compile(r"(?P<route>[A-Z]+ \S+) (?P<status>\d+)(?: (?P<state>.+)
 def compare(old: Report, new: Report) -> list[Difference]:
     """All differences from `old` to `new`, the gravest first."""
     found = [
-        *compare_contracts(old.contract, new.contract),
+        *compare_contracts(old.contract, new.contract, asked_less=_asked_less(old, new)),
         *event_changes(old, new),
         *step_changes(old, new),
         *timing_changes(old, new),
@@ -52,12 +52,23 @@ def compare(old: Report, new: Report) -> list[Difference]:
     return ordered(list({one.id: one for one in found}.values()))
 
 
-def compare_contracts(before: Contract, after: Contract) -> list[Difference]:
+def _asked_less(old: Report, new: Report) -> bool:
+    """Whether NEW left out a step that OLD settled: what only that step gets to see is not lost."""
+    settled = {step.id for step in old.steps if step.status is not Status.SKIP}
+    return any(
+        step.id in settled and step.status is Status.SKIP and step.blocked_by is None
+        for step in new.steps
+    )
+
+
+def compare_contracts(
+    before: Contract, after: Contract, *, asked_less: bool = False
+) -> list[Difference]:
     """What differs on the wire, what events a run sends left aside."""
     found = [
         *_features(before, after),
         *_endpoints(before, after),
-        *_routes(before, after),
+        *_routes(before, after, asked_less=asked_less),
         *_fields(before, after),
         *_headers(before, after),
         *stream_changes(before, after),
@@ -72,11 +83,12 @@ def _features(old: Contract, new: Contract) -> Iterator[Difference]:
         return
     for name in sorted({*old.features, *new.features}):
         before, after = old.features.get(name), new.features.get(name)
-        if before == after or (not before and not after):
+        offered = _is_offered(before), _is_offered(after)
+        if before == after or not any(offered):
             continue
-        if before and not after:
+        if offered == (True, False):
             level, words = Level.BREAKING, "is no longer offered"
-        elif after and not before:
+        elif offered == (False, True):
             level, words = Level.COMPATIBLE, "is offered now"
         else:
             level, words = Level.RISKY, "has another value"
@@ -89,6 +101,13 @@ def _features(old: Contract, new: Contract) -> Iterator[Difference]:
             new=_value(after),
             consumers=consumers.of_feature(name),
         )
+
+
+def _is_offered(value: object) -> bool:
+    """An object may say itself that it is not: 0.22 lists what is not switched on."""
+    if isinstance(value, Mapping):
+        return value.get("supported", True) is not False and value.get("enabled", True) is not False
+    return bool(value)
 
 
 def _value(value: object) -> str | None:
@@ -149,13 +168,15 @@ def _by_route(contract: Contract) -> dict[str, _Seen]:
     return {route: _Seen(seen) for route, seen in routes.items()}
 
 
-def _routes(old: Contract, new: Contract) -> Iterator[Difference]:
+def _routes(old: Contract, new: Contract, *, asked_less: bool) -> Iterator[Difference]:
     """Routes that answered and do not any more, or the other way round. A route that one side was
-    not asked for is not compared."""
+    not asked for is not compared, nor, with `asked_less`, one that refused what OLD refused too."""
     before, after = _by_route(old), _by_route(new)
     nothing = _Seen({})
     for route in sorted({*before, *after}):
         was, now = before.get(route, nothing), after.get(route, nothing)
+        if asked_less and was.good and not now.good and set(now.by_status) <= set(was.by_status):
+            continue
         judged = _route_change(was, now, advertised=route in new.endpoints.values())
         if judged is None:
             continue
