@@ -37,13 +37,13 @@ async def stop_run(
             view.show({"run_id": found.run_id, "state": state}, {found.run_id: state})
             return ExitCode.YES
         seconds = STOP_DEADLINE if deadline is None else deadline
-        result = control.stopped(await _ended(client, journal, found, view, seconds))
+        result = control.stopped(await _ended(client, journal, found, view, state, seconds))
     view.show(result.document(), result_fields(result, chosen.node.name))
     return ExitCode.YES
 
 
 async def _ended(
-    client: Client, journal: Journal, found: Chosen, view: DocumentView, seconds: float
+    client: Client, journal: Journal, found: Chosen, view: DocumentView, state: str, seconds: float
 ) -> Result:
     entry = found.entry
     chronicle = Chronicle(journal, entry.number if entry else None)
@@ -60,7 +60,7 @@ async def _ended(
             if isinstance(happening, Notice):
                 view.screen.note(happening.text)
             if isinstance(happening, DeadlinePassed):
-                state = follower.last.status if follower.last else "not seen"
+                state = follower.last.status if follower.last else state
                 raise Pending(
                     f"{found.run_id} was asked to stop and is still {cell(state, 60)}",
                     hint=f"hermesctl wait {found.run_id}",

@@ -47,13 +47,15 @@ class Wait:
         try:
             done, waiting = await asyncio.wait(tasks, timeout=deadline, return_when=wanted)
             results = [task.result() for task in done]
+        except asyncio.CancelledError:
+            raise self._pending("", sum(not task.done() for task in tasks)) from None
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             sheet.close()
         if waiting and not (any_of_them and results):
-            raise self._pending(len(waiting))
+            raise self._pending("the deadline has passed and ", len(waiting))
         return results
 
     async def _one(self, chosen: Chosen, sheet: Sheet[Ended]) -> Result:
@@ -87,13 +89,14 @@ class Wait:
                         f"{found.run_id} waits for an approval: hermesctl approve {found.run_id}"
                     )
                 elif isinstance(happening, RunEnded):
+                    self._states.pop(found.run_id, None)
                     return happening.result
         raise AssertionError("a follower ends with a result")
 
-    def _pending(self, count: int) -> Pending:
+    def _pending(self, why: str, count: int) -> Pending:
         seen = ", ".join(f"{run_id} {state}" for run_id, state in list(self._states.items())[:5])
         which = "the run goes" if count == 1 else f"{count} runs go"
         return Pending(
-            f"the deadline has passed and {which} on: {seen or 'not seen yet'}",
+            f"{why}{which} on: {seen or 'not seen yet'}",
             hint="hermesctl wait, or hermesctl runs",
         )

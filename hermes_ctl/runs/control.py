@@ -52,7 +52,8 @@ async def stop(client: Client, run_id: str) -> str:
 
 async def insist_on_stop(client: Client, run_id: str) -> AsyncIterator[str]:
     """Ask the node to stop a run, three times where the request cannot be delivered; yields what
-    went wrong. A run that has ended already is none of it."""
+    went wrong, each thing once. A run that has ended already is none of it."""
+    told = None
     for pause in (0.5, 2.0, 0.0):
         try:
             await client.stop_run(run_id)
@@ -60,7 +61,9 @@ async def insist_on_stop(client: Client, run_id: str) -> AsyncIterator[str]:
         except NotFound:
             return  # it has ended: up to 0.20.4 that is a 404 (wire.md, 3)
         except HermesctlError as error:
-            yield f"the stop could not be delivered: {error.message}"
+            if error.message != told:
+                told = error.message
+                yield f"the stop could not be delivered: {told}"
             await asyncio.sleep(pause)
 
 

@@ -281,7 +281,9 @@ def _wait(count: int, retry_after: float | None) -> float:
 
 
 def _limit(error: AtCapacity) -> str:
-    return f" (its limit is {error.limit} runs)" if error.limit is not None else ""
+    if error.limit is None:
+        return ""
+    return f" (its limit is {error.limit} run{'' if error.limit == 1 else 's'})"
 
 
 def _full(error: AtCapacity, count: int) -> AtCapacity:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hermes_ctl.api import events
 from hermes_ctl.runs import follow, submit
 from tests.faults.proxy import Link
 from tests.faults.server import HermesServer
-from tests.typed import Hermesctl
+from tests.typed import Hermesctl, ended
 
 RUNS = "POST /v1/runs"
 STATUS = "GET /v1/runs/{run_id}"
@@ -355,6 +356,7 @@ def test_a_run_that_does_not_stop(hermesctl: Hermesctl, server: HermesServer) ->
     hermesctl("run", "[[silent 60s]]")
     typed = hermesctl("stop", "--deadline", "300ms")
     assert typed.code == 8
+    assert "still stopping" in hermesctl("stop", "--deadline", "0s").err
     assert hermesctl("stop", "--no-wait").out.endswith("stopping\n")
 
 
@@ -406,6 +408,22 @@ def test_wait_for_all_and_for_any(hermesctl: Hermesctl, server: HermesServer) ->
     }
     typed = hermesctl("wait", "--any", "-o", "name", endless, first)
     assert (typed.code, typed.out.strip()) == (0, first)
+    typed = hermesctl("wait", first, endless, "--deadline", "500ms")
+    assert typed.code == 8
+    assert f"the run goes on: {endless} running\n" in typed.err
+
+
+def test_a_wait_that_is_interrupted_says_what_goes_on(
+    hermesctl: Hermesctl, server: HermesServer
+) -> None:
+    run_id = hermesctl("run", "[[silent 60s]]").out.strip()
+    process = hermesctl.start("wait")
+    server.wait_until(lambda: len(server.received(STATUS)) > 1)
+    process.send_signal(signal.SIGINT)
+    typed = ended(process)
+    assert typed.code == 130
+    assert f"the run goes on: {run_id} running\n" in typed.err
+    assert "hermesctl wait" in typed.err
 
 
 # The journal at the command line

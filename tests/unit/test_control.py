@@ -15,7 +15,7 @@ from hermes_ctl.config import Node
 from hermes_ctl.errors import HermesctlError, NoAnswer, NotOffered, ObjectNotFound, UsageError
 from hermes_ctl.runs.approvals import OpenApprovals
 from hermes_ctl.runs.chronicle import Chronicle
-from hermes_ctl.runs.control import Waiting, choose
+from hermes_ctl.runs.control import Waiting, choose, insist_on_stop
 from hermes_ctl.runs.happenings import (
     Approval,
     ApprovalRequested,
@@ -30,6 +30,27 @@ from hermes_ctl.runs.survey import locate
 ONE = Approval("r1", "rm -rf a", "recursive delete")
 TWO = Approval("r2", "rm -rf b", "recursive delete")
 RUN_ID = "run_" + "b" * 32
+
+
+@pytest.mark.anyio
+async def test_a_stop_that_cannot_be_delivered_is_said_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Silent:
+        stops = 0
+
+        async def stop_run(self, run_id: str) -> None:
+            self.stops += 1
+            raise NoAnswer("no answer within 1 s")
+
+    async def at_once(seconds: float) -> None:
+        pass
+
+    monkeypatch.setattr("hermes_ctl.runs.control.asyncio.sleep", at_once)
+    client: Any = Silent()
+    told = [trouble async for trouble in insist_on_stop(client, RUN_ID)]
+    assert told == ["the stop could not be delivered: no answer within 1 s"]
+    assert client.stops == 3
 
 
 # Which approval
