@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from types import TracebackType
 
 from hermes_ctl.api.client import Client
 from hermes_ctl.api.models import Capabilities
@@ -54,24 +54,40 @@ class Offers:
         if not self.may_have(route):
             raise await not_offered(self.client, route.title, route.since)
 
-    @contextlib.asynccontextmanager
-    async def using(self, route: Route) -> AsyncIterator[None]:
+    def using(self, route: Route) -> Using:
         """Require `route`, and say of a failure inside that the node advertises what fails."""
-        await self.require(route)
-        try:
-            yield
-        except (ServerFailure, RouteNotFound) as error:
-            if not self.advertises(route):
-                raise
-            raise _advertised_and_failing(error, route) from error
+        return Using(self.client, route, self)
 
 
-@contextlib.asynccontextmanager
-async def using(client: Client, route: Route) -> AsyncIterator[None]:
+def using(client: Client, route: Route) -> Using:
     """`Offers.using` for a command that needs one route."""
-    offered = await Offers.of(client)
-    async with offered.using(route):
-        yield
+    return Using(client, route)
+
+
+class Using:
+    """What `using` gives. It is no generator, as iterators hold it while they are iterated over:
+    one that is left in the middle (`| head -1`) is closed by asyncio, with all generators at once.
+    """
+
+    def __init__(self, client: Client, route: Route, offered: Offers | None = None) -> None:
+        self._client = client
+        self._route = route
+        self._offered = offered
+
+    async def __aenter__(self) -> None:
+        self._offered = self._offered or await Offers.of(self._client)
+        await self._offered.require(self._route)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not isinstance(error, (ServerFailure, RouteNotFound)):
+            return
+        if self._offered is not None and self._offered.advertises(self._route):
+            raise _advertised_and_failing(error, self._route) from error
 
 
 def offers(capabilities: Capabilities, name: str) -> bool:

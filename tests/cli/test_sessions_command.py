@@ -196,6 +196,21 @@ def test_where_an_export_cannot_go_is_said_before_anything_is_asked(
     assert node.received(MESSAGES) == []
 
 
+def test_an_export_takes_the_place_of_an_ordinary_file_alone(
+    node: DeepServer, operator: Operator, tmp_path: Path
+) -> None:
+    serve_messages(node, 1)
+    os.mkfifo(tmp_path / "pipe")
+    typed = operator("sessions", "messages", "x", "--export", "md", str(tmp_path / "pipe"))
+    assert typed.code == 2
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    typed = operator("sessions", "messages", "x", "--export", "md", str(tmp_path / "link"))
+    assert typed.code == 0
+    assert (tmp_path / "link").is_symlink()
+    assert "m0" in (tmp_path / "file").read_text()
+
+
 def serve_messages(node: DeepServer, count: int, *, paged: bool = True) -> None:
     """The messages as 0.20 and later give them, or all of them at once, as 0.19 does."""
     told = [{"id": n, "role": "user", "content": f"m{n}"} for n in range(count)]
@@ -370,12 +385,15 @@ def test_a_server_without_capabilities_is_tried(node: DeepServer, operator: Oper
 # In a process of its own
 
 
-def own_process(node: DeepServer, home: Path, *arguments: str) -> subprocess.Popen[str]:
+def own_process(
+    node: DeepServer, home: Path, *arguments: str, stdout: int = subprocess.PIPE
+) -> subprocess.Popen[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HERMES")}
     ours = {"HERMES_GATEWAY_URL": node.url, "HERMES_GATEWAY_KEY": node.key, "HOME": str(home)}
     return subprocess.Popen(
         [sys.executable, "-m", "hermes_ctl", *arguments],
-        stdout=subprocess.PIPE,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         env={**kept, **ours, "PYTHONUNBUFFERED": "1"},
         text=True,
     )
@@ -389,6 +407,18 @@ def test_the_first_row_needs_one_page(node: DeepServer, tmp_path: Path) -> None:
         assert process.stdout.readline().startswith("s-0\t"), "while the second page hangs"
         process.terminate()
         process.communicate(timeout=30)
+
+
+def test_a_pipe_that_closes_in_the_middle_of_a_list_ends_quietly(
+    node: DeepServer, tmp_path: Path
+) -> None:
+    serve_messages(node, 30)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with own_process(node, tmp_path, "sessions", "messages", "x", stdout=writer) as process:
+        os.close(writer)
+        _, said = process.communicate(timeout=30)
+        assert (process.returncode, said) == (141, "")
 
 
 MEMORY = """
