@@ -153,10 +153,14 @@ def _prompt(prompt: str | None, file: Path | None, node: NodeOptions) -> str:
             hint='hermesctl run "PROMPT"',
         )
     if file is not None:
+        if str(file) == STDIN:
+            raise UsageError("--input takes a file", hint="hermesctl run - reads standard input")
         text = _read(file, "--input")
     elif prompt == STDIN:
         if node.key_file == STDIN:
             raise UsageError("prompt and key cannot both come from standard input")
+        if sys.stdin is None:
+            raise UsageError("standard input is closed", hint="--input FILE reads a file")
         text = _decoded(sys.stdin.buffer.read(), "standard input")
     else:
         text = str(prompt)

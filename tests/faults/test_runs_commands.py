@@ -587,6 +587,7 @@ def test_what_cannot_be_forgotten_is_no_success(
         ["run", ""],
         ["run", "x", "--input", "file"],
         ["run", "--input", "/nowhere"],
+        ["run", "--input", "-"],
         ["run", "x", "--instructions", "@/nowhere"],
         ["run", "x", "--history", "/nowhere"],
         ["run", "x", "--model-option", "high"],
@@ -623,6 +624,15 @@ def test_bad_input_is_one_sentence_and_nothing_is_sent(
     assert "Traceback" not in typed.err
     assert typed.err.startswith("error: ")
     assert server.received(RUNS) == []
+
+
+def test_a_prompt_from_an_input_that_is_closed(
+    hermesctl: Hermesctl, server: HermesServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    typed = hermesctl("run", "-")
+    assert (typed.code, server.requests) == (2, [])
+    assert "standard input is closed" in typed.err
 
 
 def test_a_history_that_is_no_list_of_messages(
