@@ -34,6 +34,11 @@ def ask(options: NodeOptions, call: Callable[[Client], Awaitable[T]]) -> T:
     return loop.run(asked())
 
 
+def can_be_typed() -> bool:
+    """Whether standard input is a terminal; it may have been closed before we started."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def confirm(screen: Screen, question: str, *, yes: bool) -> None:
     """Return if the person at the terminal agrees, or agreed already by `--yes`.
 
@@ -41,7 +46,7 @@ def confirm(screen: Screen, question: str, *, yes: bool) -> None:
     """
     if yes:
         return
-    if not sys.stdin.isatty() or not screen.error_is_terminal:
+    if not can_be_typed() or not screen.error_is_terminal:
         raise UsageError(
             "this has to be confirmed, and there is no terminal to ask at",
             hint="--yes says that it is meant",

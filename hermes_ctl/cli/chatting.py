@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from dataclasses import replace
 
 from hermes_ctl.api.client import Client
 from hermes_ctl.api.offers import Offers
 from hermes_ctl.cli import loop, nodes
 from hermes_ctl.cli.approving import Approver, rule_for
+from hermes_ctl.cli.asking import can_be_typed
 from hermes_ctl.cli.following import view_of
 from hermes_ctl.cli.options import NodeOptions, StreamView
 from hermes_ctl.cli.run_options import Rule
@@ -53,7 +53,7 @@ class Chatting:
         text = TextRunView(view.screen, show_reasoning=show_reasoning, more=self._how_to_read)
         self._text = text if view.format == "text" else None
         self._view = view_of(view, text)
-        can_ask = self._text is not None and sys.stdin.isatty() and view.screen.error_is_terminal
+        can_ask = self._text is not None and can_be_typed() and view.screen.error_is_terminal
         self._rule = rule_for(rule, can_ask=can_ask, otherwise="fail")
         self._interrupted = asyncio.Event()
         self._stopping = False

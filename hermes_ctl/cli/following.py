@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from functools import partial
 
 from hermes_ctl.api.client import Client
 from hermes_ctl.api.models import Run
 from hermes_ctl.cli.approving import Approver, rule_for
+from hermes_ctl.cli.asking import can_be_typed
 from hermes_ctl.cli.run_options import FollowOptions
 from hermes_ctl.errors import ExitCode, Pending
 from hermes_ctl.render.event_json import JsonLinesRunView, JsonRunView
@@ -36,7 +36,7 @@ class Following:
         text = TextRunView(screen, show_reasoning=options.show_reasoning)
         self._view: RunView = view_of(view, text)
         self._text = text if self._view is text else None
-        can_ask = self._text is not None and sys.stdin.isatty() and screen.error_is_terminal
+        can_ask = self._text is not None and can_be_typed() and screen.error_is_terminal
         self._rule = rule_for(options.on_approval, can_ask=can_ask, otherwise=options.rule_in_pipe)
         self._recorder = Recorder(options.record, screen.warn) if options.record else None
         self.submitter: Submitter | None = None

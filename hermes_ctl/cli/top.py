@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ import typer
 
 from hermes_ctl import clock
 from hermes_ctl.cli import loop
+from hermes_ctl.cli.asking import can_be_typed
 from hermes_ctl.cli.chosen import journal, node_of
 from hermes_ctl.cli.options import Choice, NodeNames, NodeOptions, View, duration
 from hermes_ctl.cli.watching import check_settings, watched
@@ -61,7 +61,7 @@ def command(
         raise UsageError(
             "top needs textual, which is not installed", hint="pip install 'hermesctl[top]'"
         )
-    if not (sys.stdin.isatty() and view.screen.is_terminal and view.screen.error_is_terminal):
+    if not (can_be_typed() and view.screen.is_terminal and view.screen.error_is_terminal):
         raise UsageError("top needs a terminal", hint="in a pipe: hermesctl check, hermesctl runs")
     from hermes_ctl.checks.checklist import load_checklist
     from hermes_ctl.monitor.board import Board

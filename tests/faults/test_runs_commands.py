@@ -633,6 +633,10 @@ def test_a_prompt_from_an_input_that_is_closed(
     typed = hermesctl("run", "-")
     assert (typed.code, server.requests) == (2, [])
     assert "standard input is closed" in typed.err
+    typed = hermesctl("run", WORDS, "--follow")
+    assert (typed.code, typed.out) == (0, f"{ANSWER}\n")
+    assert hermesctl("approve", "--always").code == 2, "nobody can be asked"
+    assert hermesctl("top").code == 2
 
 
 def test_a_history_that_is_no_list_of_messages(
