@@ -42,12 +42,19 @@ class Approver:
     """Deals with approvals by `rule`; None only shows them and leaves them to others.
 
     With `fail`, and where the rule's choice is not offered, it raises `Pending` with the command
-    that answers the request.
+    that answers the request; `again` is what that has to end with.
     """
 
     def __init__(
-        self, client: Client, asking: Asking, rule: Rule | None, view: TextRunView | None
+        self,
+        client: Client,
+        asking: Asking,
+        rule: Rule | None,
+        view: TextRunView | None,
+        *,
+        again: str = "",
     ) -> None:
+        self._again = again
         self._client = client
         self._run = asking
         self._rule = rule
@@ -107,7 +114,8 @@ class Approver:
             choice = await self._question.ask(approval)
             self._asked = None
             if choice is None:
-                self._say(f"not answered; from elsewhere: hermesctl approve {self._run.run_id}")
+                command = f"hermesctl approve {self._run.run_id}{self._again}"
+                self._say(f"not answered; from elsewhere: {command}")
                 return
             try:
                 await self._send(choice, approval)

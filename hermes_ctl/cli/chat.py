@@ -81,6 +81,6 @@ def chat(
         session_key=session_key,
     )
     chatting = Chatting(
-        view, request, stream=not no_stream, rule=on_approval, show_reasoning=show_reasoning
+        view, request, node, stream=not no_stream, rule=on_approval, show_reasoning=show_reasoning
     )
-    return chatting.run(node, deadline)
+    return chatting.run(deadline)

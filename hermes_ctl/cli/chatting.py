@@ -11,6 +11,7 @@ from hermes_ctl.api.offers import Offers
 from hermes_ctl.cli import loop, nodes
 from hermes_ctl.cli.approving import Approver, rule_for
 from hermes_ctl.cli.asking import can_be_typed
+from hermes_ctl.cli.chosen import typed_again
 from hermes_ctl.cli.following import view_of
 from hermes_ctl.cli.options import NodeOptions, StreamView
 from hermes_ctl.cli.run_options import Rule
@@ -41,6 +42,7 @@ class Chatting:
         self,
         view: StreamView,
         request: TurnRequest,
+        node: NodeOptions,
         *,
         stream: bool,
         rule: Rule | None,
@@ -49,7 +51,10 @@ class Chatting:
         self._screen = view.screen
         self._request = request
         self._stream = stream
-        self._how_to_read = f"hermesctl sessions messages {request.session_id} --tail 2"
+        self._node = node
+        self._again = typed_again(node)
+        messages = f"hermesctl sessions messages {request.session_id} --tail 2"
+        self._how_to_read = messages + self._again
         text = TextRunView(view.screen, show_reasoning=show_reasoning, more=self._how_to_read)
         self._text = text if view.format == "text" else None
         self._view = view_of(view, text)
@@ -58,19 +63,19 @@ class Chatting:
         self._interrupted = asyncio.Event()
         self._stopping = False
 
-    def run(self, node: NodeOptions, deadline: float | None) -> int:
+    def run(self, deadline: float | None) -> int:
         """Take the turn; its exit code. `deadline` is in seconds.
 
         Raises `Pending` where it did not end in time, or wants an approval that is not to be given.
         """
         return loop.run(
-            self._taken(node, deadline),
+            self._taken(deadline),
             on_interrupt=self._interrupted.set,
             leaving_hint=lambda: self._how_to_read,
         )
 
-    async def _taken(self, options: NodeOptions, deadline: float | None) -> int:
-        async with Client(nodes.resolve(options)) as client:
+    async def _taken(self, deadline: float | None) -> int:
+        async with Client(nodes.resolve(self._node)) as client:
             turn = Turn(await Offers.of(client), self._request, stream=self._stream)
             shown = asyncio.create_task(self._shown(client, turn, deadline or LONGEST))
             interrupt = asyncio.create_task(self._interrupted.wait())
@@ -91,7 +96,7 @@ class Chatting:
                 self._view.close()
 
     async def _shown(self, client: Client, turn: Turn, timeout: float) -> Result:
-        approver = Approver(client, turn, self._rule, self._text)
+        approver = Approver(client, turn, self._rule, self._text, again=self._again)
         result: Result | None = None
         try:
             async for happening in turn.happenings(timeout):
@@ -147,6 +152,8 @@ class Chatting:
             await asyncio.wait({shown}, timeout=_SETTLE)
         if not shown.done():
             shown.cancel()
+            if self._text is not None:
+                self._text.close()
             what = "does not stop" if asked else "cannot be stopped, and goes on on the node"
             self._screen.note(f"the turn {what}; its answer: {self._how_to_read}")
 

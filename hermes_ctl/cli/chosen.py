@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -148,6 +149,13 @@ def kept_key_file(options: NodeOptions) -> str | None:
     if options.key_file in (None, "-"):
         return None
     return str(Path(options.key_file).expanduser().absolute())
+
+
+def typed_again(options: NodeOptions) -> str:
+    """What a command for the same node has to end with, where the journal does not know it."""
+    named = {"-u": options.url, "-c": options.context, "-p": options.profile}
+    words = {**named, "--key-file": kept_key_file(options)}
+    return "".join(f" {name} {shlex.quote(value)}" for name, value in words.items() if value)
 
 
 def _names_a_node(options: NodeOptions) -> bool:

@@ -69,6 +69,13 @@ def test_the_answer_alone_goes_to_standard_output(node: DeepServer, operator: Op
     assert node.received(STREAM)[0].json() == {"message": "hi"}
 
 
+def test_what_to_type_next_reaches_the_same_node(node: DeepServer, operator: Operator) -> None:
+    stream(node, *WHOLE)
+    typed = operator("sessions", "chat", "s-1", "hi", "--url", node.url)
+    assert typed.err.endswith(f" · hermesctl sessions messages s-1 --tail 2 -u {node.url}\n")
+    assert operator("sessions", "chat", "s-1", "hi").err.endswith(" messages s-1 --tail 2\n")
+
+
 def test_a_terminal_sees_the_answer_grow_and_once(node: DeepServer, operator: Operator) -> None:
     stream(node, *WHOLE)
     shown = operator("sessions", "chat", "s-1", "hi", terminal=True)
