@@ -34,7 +34,7 @@ _DASHBOARD_PORT = ":9119"
 _LONGEST_WAIT: Final = 86_400.0
 
 _REFUSED_HINTS: Final = {
-    "approval_not_pending": "nothing waits for an answer; what the run does: hermesctl status",
+    "approval_not_pending": "nothing waits for an answer, or nothing with that --request-id: hermesctl status",
     "approval_not_active": "the run has ended; how: hermesctl status",
     "run_not_accepting_steer": "only a run that is at work can be steered; its state: hermesctl status",
     "session_exists": "take another id, or look at that one: hermesctl sessions show ID",
