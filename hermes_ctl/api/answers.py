@@ -223,7 +223,7 @@ def _key_hint(answer: Answer, key_source: str | None) -> str:
     if answer.status == 403:
         return "403 comes from a proxy, or from a request that carried an Origin header"
     if key_source is None:
-        return "no key is configured for this node: hermesctl config explain"
+        return "no key was sent; where one is looked for: hermesctl config explain"
     return f"the key came from {key_source}; it must be the node's API_SERVER_KEY: hermesctl config explain"
 
 

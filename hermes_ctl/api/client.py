@@ -106,12 +106,13 @@ class Client:
     async def expect(self, method: str, route: str, **arguments: Any) -> Answer:
         """`request`, raising the error that a status other than 2xx means."""
         answer = await self.request(method, route, **arguments)
-        return self.judge(answer)
+        return self.judge(answer, key=arguments.get("key", OWN_KEY))
 
-    def judge(self, answer: Answer) -> Answer:
-        """`answer` where its status is 2xx; raises what it means otherwise."""
-        source = self.node.key.source if self.node.key else None
-        return check_status(answer, key_source=source)
+    def judge(self, answer: Answer, *, key: Secret | OwnKey | None = OWN_KEY) -> Answer:
+        """`answer` where its status is 2xx; raises what it means otherwise. `key` is what was
+        sent with the request."""
+        sent = self.node.key if isinstance(key, OwnKey) else key
+        return check_status(answer, key_source=sent.source if sent else None)
 
     async def one(
         self, model: type[Model], method: str, route: str, *, inside: str = "", **arguments: Any

@@ -9,6 +9,8 @@ from typing import Any, Final
 from hermes_ctl.api.answers import Answer
 from hermes_ctl.api.client import Client
 from hermes_ctl.api.models import rows
+from hermes_ctl.api.transport import OWN_KEY, OwnKey
+from hermes_ctl.secrets import Secret
 
 KNOWN_NAMES: Final = ("sessions", "messages", "jobs", "models", "skills", "toolsets")
 """Under what older servers put a list, besides `data` and `items`."""
@@ -30,6 +32,7 @@ async def pages(
     values: Mapping[str, str] | None = None,
     query: Mapping[str, str | int] | None = None,
     headers: Mapping[str, str] | None = None,
+    key: Secret | OwnKey | None = OWN_KEY,
 ) -> AsyncIterator[Page]:
     """The pages of a list that takes `limit` and `offset`, each row once.
 
@@ -42,7 +45,9 @@ async def pages(
     offset = 0
     while True:
         asked = {**(query or {}), "limit": size, "offset": offset}
-        answer = await client.expect("GET", route, values=values, query=asked, headers=headers)
+        answer = await client.expect(
+            "GET", route, values=values, query=asked, headers=headers, key=key
+        )
         document = answer.json()
         found = rows(document, answer, *KNOWN_NAMES)
         new = [row for row in found if _identity(row) not in seen]

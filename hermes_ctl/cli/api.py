@@ -97,7 +97,7 @@ def command(
     async def send(client: Client) -> None:
         place = request.within(client.node)
         if paginate:
-            await _paginate(client, place, shown)
+            await _paginate(client, place, shown, key=not no_key)
         else:
             await _exchange(client, place, shown, key=not no_key, patient=node.timeout is None)
 
@@ -112,12 +112,13 @@ async def _exchange(
 
     route = route_of(request.method, request.route)
     timeout = TURN_SECONDS if patient and route is not None and route.turn else None
+    sent = OWN_KEY if key else None
     exchange = client.exchange(
         request.method,
         request.path,
         content=request.body,
         headers=request.headers,
-        key=OWN_KEY if key else None,
+        key=sent,
         timeout=timeout,
     )
     async with exchange as (stream, answer):
@@ -126,17 +127,25 @@ async def _exchange(
             await shown.stream(stream)
             return
         shown.whole(answer)
-        client.judge(answer)
+        client.judge(answer, key=sent)
 
 
-async def _paginate(client: Client, request: Request, shown: _Shown) -> None:
+async def _paginate(client: Client, request: Request, shown: _Shown, *, key: bool) -> None:
     from hermes_ctl.api.paging import pages
+    from hermes_ctl.api.transport import OWN_KEY
 
     query = dict(request.query)
     size = query.pop("limit", "100")
     if not size.isdecimal() or int(size) < 1:
         raise UsageError(f"limit={size} is no size of a page", hint="-f limit=200")
-    found = pages(client, request.route, size=int(size), query=query, headers=request.headers)
+    found = pages(
+        client,
+        request.route,
+        size=int(size),
+        query=query,
+        headers=request.headers,
+        key=OWN_KEY if key else None,
+    )
     async for page in found:
         for row in page.rows:
             shown.value(row)

@@ -86,6 +86,8 @@ def request_of(
 
 def _address(path: str) -> tuple[str | None, str, list[tuple[str, str]]]:
     """Origin (None without one), path and query of what was typed as the path."""
+    if not path.isprintable():
+        raise UsageError(f"the path {path!r} holds a control character", hint="such as /v1/models")
     parts = urlsplit(path)
     origin = None
     if parts.scheme or parts.netloc:

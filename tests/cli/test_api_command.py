@@ -36,6 +36,7 @@ def test_a_url_of_another_origin_is_refused_and_nothing_is_sent(
         "http://u:p@127.0.0.1/",
         "ftp://x/y",
         "/../x",
+        "/v1/models\r\nX: y",
     ],
 )
 def test_what_is_no_path_is_refused(node: DeepServer, operator: Operator, path: str) -> None:
@@ -68,6 +69,20 @@ def test_a_url_has_to_stay_within_the_profile(node: DeepServer, operator: Operat
 def test_no_key_sends_none(node: DeepServer, operator: Operator) -> None:
     assert operator("api", "GET", "/health", "--no-key").code == 0
     assert "authorization" not in node.requests[-1].headers
+
+
+def test_no_key_is_sent_for_any_page_either(node: DeepServer, operator: Operator) -> None:
+    typed = operator("api", "GET", "/api/sessions", "--paginate", "--no-key")
+    assert typed.code == 4
+    assert "no key was sent" in typed.err
+    assert "authorization" not in node.requests[-1].headers
+
+
+def test_a_refusal_without_a_key_blames_no_key(node: DeepServer, operator: Operator) -> None:
+    typed = operator("api", "GET", "/v1/models", "--no-key")
+    assert typed.code == 4
+    assert "no key was sent" in typed.err
+    assert "the key came from" not in typed.err
 
 
 @pytest.mark.parametrize("name", ["Authorization", "authorization", "Host", "Content-Length"])

@@ -125,7 +125,7 @@ async def test_no_key(server: HermesServer) -> None:
         await failure(AuthenticationFailed, node, client.events("run_x").__aenter__())
     assert error.status == 401
     assert error.code == "gateway_auth_failed"
-    assert "no key is configured" in (error.hint or "")
+    assert "no key was sent" in (error.hint or "")
 
 
 async def test_wrong_key(server: HermesServer) -> None:
