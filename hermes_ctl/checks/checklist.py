@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from hermes_ctl.checks.model import Severity
 from hermes_ctl.checks.probes import probe_names
@@ -64,10 +64,16 @@ class ChecklistModel(BaseModel):
     )
 
 
+def _asks_for_token(prompt: str) -> str:
+    if "{token}" not in prompt:
+        raise ValueError("{token} has to stand in it: step polling looks for that word")
+    return prompt
+
+
 class CanarySettings(ChecklistModel):
     """The short run with a tool call. `{token}` in the prompt becomes a random word."""
 
-    prompt: str = (
+    prompt: Annotated[str, AfterValidator(_asks_for_token)] = (
         "Use your terminal tool once to run exactly this command: `seq 1 20000`. "
         "When it has finished, reply with exactly this and nothing else: {token}"
     )

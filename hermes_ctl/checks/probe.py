@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hermes_ctl.checks.model import Evidence, Status
+from hermes_ctl.errors import ConnectionLost, NoAnswer, Unreachable
 
 if TYPE_CHECKING:
     from hermes_ctl.checks.subject import Subject
+
+NOT_ANSWERED = (Unreachable, ConnectionLost, NoAnswer)
+"""What says nothing of how the node would have answered: such a step is unknown, not failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,7 @@ class _CheckRun:
         self.began = time.monotonic()
         self.interrupted = False
         self.late = False
+        self.away: HermesctlError | None = None
         self.version: str | None = None
 
     async def go(self) -> Report:
@@ -241,6 +242,7 @@ class _CheckRun:
                 await self.subject.get("/health", timeout=self.node.timeout)
                 health = await self.subject.health()
                 self.version = health.version
+                self.away = None
                 self.observe(NodeReached(health.version))
                 await self._until_settled_down(limit)
                 return None
@@ -248,6 +250,7 @@ class _CheckRun:
                 left = limit - time.monotonic()
                 if left <= 0:
                     return error
+                self.away = error
                 self.observe(Waiting(error.message, left))
                 self.subject.forget()
                 await asyncio.sleep(min(_RETRY_INTERVAL, left))
@@ -315,12 +318,18 @@ class _CheckRun:
         for number, entry in open_steps:
             finding = Finding(Status.UNKNOWN, INTERRUPTED)
             if self.late and self.settings.deadline is not None:
-                finding = too_late(entry.id, open_steps[0][1].id, self.settings.deadline)
+                finding = self._too_late(entry.id, open_steps[0][1].id, self.settings.deadline)
             with contextlib.suppress(ClosedPipe):
                 self._settle(number, entry, finding, 0.0)
         report = self._report(left_over)
         self.observe(CheckFinished(report))
         return report
+
+    def _too_late(self, step_id: str, first: str, deadline: float) -> Finding:
+        """A node that was never reached is told as it was last seen (`--wait`)."""
+        if self.away is not None:
+            return unreached(step_id, first, self.away, deadline)
+        return too_late(step_id, first, deadline)
 
     async def _clean_up(self, client: Client) -> LeftOver:
         await self.subject.close()

@@ -81,7 +81,9 @@ def validate_checklist(
 
     for file in files:
         checklist = read_checklist(file)
-        view.screen.line(f"{file}: ok, {len(checklist.step)} steps, release {checklist.release}")
+        number = len(checklist.step)
+        steps = f"{number} step{'s' * (number != 1)}"
+        view.screen.line(f"{file}: ok, {steps}, release {checklist.release}")
 
 
 @app.command("freeze")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hermes_ctl.checks.gate import GateReport, Waiver
     from hermes_ctl.checks.model import Report
     from hermes_ctl.cli.sides import GateSide
+    from hermes_ctl.render.console import Screen
     from hermes_ctl.render.gate import GateProgress
 
 ReportOption = Annotated[
@@ -85,7 +86,9 @@ def command(
     chosen = load_checklist(checklist)
     waivers = [*map(parse_waiver, waive or ()), *_waivers_of(chosen)]
     settings = CheckSettings(allow_busy=False, environment=config.environment())
+    kept: list[str] = []
     with ExitStack() as stack:
+        stack.callback(_tell_kept, kept, view.screen)
         publish = stack.enter_context(reports(report or (), view.screen))
         progress = stack.enter_context(GateProgress(view.screen, chosen.name))
         sides = bring_up(
@@ -96,6 +99,7 @@ def command(
             stack=stack,
             report=progress.note,
         )
+        kept += [f"gate-{side.label}" for side in sides if keep and side.lab is not None]
         result = _judge(sides, _check(sides, chosen, progress), waivers)
         progress.close()
         publish(result)
@@ -104,6 +108,11 @@ def command(
     else:
         write_gate(view.screen, result)
     return result.exit_code
+
+
+def _tell_kept(names: Sequence[str], screen: Screen) -> None:
+    for name in names:
+        screen.note(f"lab:{name} is kept; to end it: hermesctl lab down --name {name}")
 
 
 def _waivers_of(checklist: Checklist) -> list[Waiver]:

@@ -110,17 +110,25 @@ def bring_up(
     threads = [threading.Thread(target=make, args=pair, daemon=True) for pair in asked]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
-    results = [made[label] for label, _ in asked]
-    sides = [side for side in results if isinstance(side, GateSide)]
+    try:
+        for thread in threads:
+            thread.join()
+        sides = [_made(made[label]) for label, _ in asked]
+    except BaseException:  # a lab to be kept would stay behind, and nobody was told of it
+        for side in made.values():
+            if isinstance(side, GateSide) and side.lab is not None:
+                side.lab.stop()
+        raise
     for side in sides:
         if side.lab is not None and not keep:
             stack.callback(side.lab.stop)
-    for failure in results:
-        if isinstance(failure, BaseException):
-            raise failure
     return sides
+
+
+def _made(side: GateSide | BaseException) -> GateSide:
+    if isinstance(side, BaseException):
+        raise side
+    return side
 
 
 def _node_side(label: str, name: str, options: NodeOptions, settings: CheckSettings) -> GateSide:

@@ -134,6 +134,7 @@ def test_an_unreadable_key_file(shell: Shell, server: HermesServer) -> None:
         ("[[step]]\nid = 'auth'\n[[step]]\nid = 'auth'", 4, "step 'auth' stands twice"),
         ("[[step]]\nid = 'Auth'", 2, "step.id: "),
         ("x = = 1", 1, "this is not TOML"),
+        ("[canary]\nprompt = 'say something'", 2, "canary.prompt: {token} has to stand in it"),
         ("\xff", 1, "this is not TOML"),
     ],
 )

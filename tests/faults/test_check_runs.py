@@ -20,6 +20,7 @@ from tests.faults.checking import (
     WARN,
     Checker,
     assert_only,
+    said,
     statuses,
 )
 from tests.faults.proxy import Link
@@ -361,6 +362,7 @@ def test_polling_provider_error_inside_the_run(checker: Checker) -> None:
     assert "hermes doctor" in "\n".join(report.step("polling").fix)
     assert report.step("traces").blocked_by == "polling"
     assert "failed before it could be stopped" in report.step("stop").summary
+    assert report.step("stop").fix[0].startswith("its error tells why: hermesctl status run_")
 
 
 @pytest.mark.usefixtures("impatient")
@@ -403,7 +405,28 @@ def test_polling_a_record_that_is_gone(checker: Checker) -> None:
     assert "did it restart" in "\n".join(report.step("polling").fix)
 
 
+def test_polling_that_nobody_answers_is_unknown(checker: Checker) -> None:
+    """The gateway stopped half-way: nothing was refused and nothing lost, as far as anybody can tell,
+    and an id that no status ever showed is not everywhere."""
+    checker.server.faults.hang(STATUS)
+    report = checker.check(
+        checker.server.node(timeout=0.3), only=("run-id", "events", "polling", "stop")
+    )
+    assert report.step("polling").status is not FAIL, said(report.step("polling"))
+    assert report.step("run-id").status is UNKNOWN, said(report.step("run-id"))
+    assert "but its status was not seen" in report.step("run-id").summary
+    assert report.verdict == "undetermined"
+
+
 # 8 stop
+
+
+def test_a_stop_that_nobody_answers_is_not_refused(checker: Checker) -> None:
+    checker.server.faults.hang("POST /v1/runs/{run_id}/stop")
+    report = checker.check(checker.server.node(timeout=0.3), only=("stop",))
+    step = report.step("stop")
+    assert (step.status, step.summary[:24]) == (UNKNOWN, "the stop got no answer: "), said(step)
+    assert any(line.startswith("hermesctl stop run_") for line in step.fix)
 
 
 def test_stop_after_the_run_finished_is_tried_again(checker: Checker) -> None:

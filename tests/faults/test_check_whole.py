@@ -243,6 +243,15 @@ def test_wait_for_what_passes(checker: Checker, fault: str) -> None:
     assert seen[0] == (draining if fault == "draining" else "gateway running, readiness degraded")
 
 
+def test_a_node_that_is_away_until_the_deadline_is_told_as_it_was_seen(checker: Checker) -> None:
+    """`--wait` longer than `--deadline`: nothing listens there, which is not 'slow or hangs'."""
+    away = checker.server.node(url=f"http://127.0.0.1:{free_port()}")
+    report = checker.check_without_runs(away, wait=30.0, deadline=0.3)
+    step = report.step("release")
+    assert (step.status, step.summary.startswith("nothing listens on ")) == (UNKNOWN, True)
+    assert report.verdict == "undetermined"
+
+
 @pytest.mark.usefixtures("eager")
 def test_wait_in_vain(checker: Checker) -> None:
     """The last state seen is told, and that it was waited for."""

@@ -105,8 +105,9 @@ async def _long_run_live(subject: Subject) -> bool | None:
 def _summary(canary: Transcript) -> str:
     first = canary.events[0].arrived - canary.submitted
     largest = max(event.size for event in canary.events)
+    number = len(canary.events)
     return (
-        f"{len(canary.events)} frames, largest {largest:,} B, "
+        f"{number} frame{'s' * (number != 1)}, largest {largest:,} B, "
         f"first after {first:.2f} s, closed properly"
     )
 

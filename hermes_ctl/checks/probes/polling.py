@@ -7,11 +7,12 @@ from functools import partial
 from hermes_ctl.api.events import Event
 from hermes_ctl.api.models import Run
 from hermes_ctl.checks.model import Status
-from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
+from hermes_ctl.checks.probe import NOT_ANSWERED, Cause, Finding, Probe, Trail
 from hermes_ctl.checks.subject import Subject
 from hermes_ctl.text import one_line
 
 _PROVIDER = "look at the model, its provider and its key on the node: hermes doctor"
+_ERROR = "mend what the run's error says; where that is the model or its provider: hermes doctor"
 _LOST = "look into the gateway's log on the node: did it restart, do two gateways answer in turn?"
 
 
@@ -23,6 +24,8 @@ async def probe(subject: Subject) -> Finding:
     run, event = canary.final, canary.terminal_event
     streamed = event.data.get("output") if event else None
     trail.add("event " + (event.name if event else "missing"), one_line(str(streamed), 120))
+    if run is None and isinstance(canary.poll_error, NOT_ANSWERED):
+        raise canary.poll_error
     if run is None:
         why = canary.poll_error.message if canary.poll_error else _late(subject)
         return Finding(
@@ -51,7 +54,7 @@ def _judged(run: Run, event: Event | None, token: str, finding: partial[Finding]
         return finding(
             Status.FAIL,
             f"the run {run.status}: {one_line(str(run.error or 'no reason given'), 160)}",
-            fix=(_PROVIDER,),
+            fix=(_ERROR,),
         )
     output = run.output or ""
     streamed = str(event.data.get("output") or "") if event else ""

@@ -104,6 +104,13 @@ def _incomplete(
             f"{run_id} was accepted and never seen again",
             fix=(f"hermesctl status {run_id}", "look into the gateway's log on the node"),
         )
+    if polled is None:
+        why = canary.poll_error.message if canary.poll_error else "nobody answered for it"
+        return finding(
+            Status.UNKNOWN,
+            f"{_short(run_id)} in the answer and {_events(canary)}, but its status was not seen: {why}",
+            fix=(f"hermesctl status {run_id}", "look into the gateway's log on the node"),
+        )
     nameless = [event.name for event in canary.events if event.run_id is None]
     if nameless:
         return finding(
@@ -122,11 +129,19 @@ def _incomplete(
 
 
 def _told(canary: Transcript) -> str:
-    run_id = canary.run_id
-    short = f"{run_id[:10]}…" if len(run_id) > 12 else run_id
+    short = _short(canary.run_id)
     if not canary.events:
         return f"{short} in the answer and the status; no event came (see events)"
-    return f"{short} in the answer, the status and all {len(canary.events)} events"
+    return f"{short} in the answer, the status and {_events(canary)}"
+
+
+def _short(run_id: str) -> str:
+    return f"{run_id[:10]}…" if len(run_id) > 12 else run_id
+
+
+def _events(canary: Transcript) -> str:
+    number = len(canary.events)
+    return "the one event" if number == 1 else f"all {number} events"
 
 
 def _other_ids(canary: Transcript) -> list[tuple[str, str]]:

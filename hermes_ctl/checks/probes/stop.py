@@ -6,7 +6,7 @@ from functools import partial
 
 from hermes_ctl.checks.long_run import StopTrial, first_trial, stop_trial
 from hermes_ctl.checks.model import Status
-from hermes_ctl.checks.probe import Cause, Finding, Probe, Trail
+from hermes_ctl.checks.probe import NOT_ANSWERED, Cause, Finding, Probe, Trail
 from hermes_ctl.checks.subject import Subject
 from hermes_ctl.errors import RunNotFound
 from hermes_ctl.text import one_line
@@ -41,13 +41,28 @@ async def probe(subject: Subject) -> Finding:
     return _judge(subject, trial, finding)
 
 
-def _judge(subject: Subject, trial: StopTrial, finding: partial[Finding]) -> Finding:
-    limit = subject.checklist.long_run.stop_deadline
+def _unstopped(trial: StopTrial, finding: partial[Finding]) -> Finding | None:
+    """Where the stop came too late, or was not taken."""
+    if trial.early == "failed":
+        return finding(
+            Status.UNKNOWN,
+            "the long run failed before it could be stopped",
+            fix=(f"its error tells why: hermesctl status {trial.run_id}",),
+        )
     if trial.early:
         return finding(
             Status.UNKNOWN,
             f"the long run was {one_line(trial.early, 60)} before it could be stopped",
             fix=("give the checklist a longer long-run.prompt for this model",),
+        )
+    if isinstance(trial.error, NOT_ANSWERED):
+        return finding(
+            Status.UNKNOWN,
+            f"the stop got no answer: {trial.error.message}",
+            fix=(
+                f"hermesctl stop {trial.run_id}",
+                *([trial.error.hint] if trial.error.hint else []),
+            ),
         )
     if trial.error is not None:
         return finding(
@@ -55,6 +70,13 @@ def _judge(subject: Subject, trial: StopTrial, finding: partial[Finding]) -> Fin
             f"the stop was refused while the run went on: {trial.error.message}",
             fix=(f"hermesctl stop {trial.run_id}", "hermes gateway restart"),
         )
+    return None
+
+
+def _judge(subject: Subject, trial: StopTrial, finding: partial[Finding]) -> Finding:
+    limit = subject.checklist.long_run.stop_deadline
+    if unstopped := _unstopped(trial, finding):
+        return unstopped
     if trial.final is None:
         return _endless(trial, limit, finding)
     if trial.final != "cancelled":
