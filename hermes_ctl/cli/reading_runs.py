@@ -5,11 +5,11 @@ from __future__ import annotations
 from hermes_ctl.api.client import Client
 from hermes_ctl.api.models import Run
 from hermes_ctl.cli.chosen import Chosen, located
-from hermes_ctl.errors import ExitCode, NotFound, RouteNotFound
+from hermes_ctl.errors import ExitCode, NotFound, RouteNotFound, Undetermined
 from hermes_ctl.render.run_tables import result_fields, run_fields
 from hermes_ctl.render.views import DocumentView
 from hermes_ctl.runs.journal import Journal
-from hermes_ctl.runs.recovery import recover
+from hermes_ctl.runs.recovery import from_journal, recover
 from hermes_ctl.runs.result import Result, Verdict, judge
 from hermes_ctl.runs.survey import Waiting, approval_document, waiting_of
 
@@ -46,6 +46,11 @@ async def _read(
             raise
         if result.verdict is not Verdict.UNKNOWN:
             journal.ended(number, result)
+        return None, result
+    except Undetermined as error:
+        result = from_journal(journal, found.entry, f"the node tells nothing ({error.message})")
+        if result is None:
+            raise
         return None, result
     if not run.is_terminal:
         journal.saw(number, run)

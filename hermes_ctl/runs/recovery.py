@@ -35,9 +35,9 @@ async def recover(
     None where neither the node nor this machine ever knew such a run. Raises nothing: a session
     that cannot be asked makes the result `unknown`.
     """
-    kept = journal.result(entry.number) if entry else None
+    kept = from_journal(journal, entry, "the node has forgotten this run")
     if kept is not None:
-        return replace(kept, notes=("the node has forgotten this run; this is from the journal",))
+        return kept
     session_id = (last and last.session_id) or (entry and entry.session_id) or run_id
     try:
         messages = await client.session_messages(session_id)
@@ -50,6 +50,13 @@ async def recover(
         return None
     own = _own_turn(messages, entry, last, whole=session_id == run_id)
     return _from_messages(run_id, session_id, own)
+
+
+def from_journal(journal: Journal, entry: Entry | None, why: str) -> Result | None:
+    """The end of a run as it was seen from here, with `why` the node does not tell it; None where
+    its end was not seen."""
+    kept = journal.result(entry.number) if entry else None
+    return kept and replace(kept, notes=(f"{why}; this is from the journal",))
 
 
 def _from_messages(run_id: str, session_id: str, turn: Sequence[Message]) -> Result:

@@ -534,6 +534,19 @@ def test_the_final_output_is_kept(hermesctl: Hermesctl, server: HermesServer) ->
     assert "from the journal" in typed.err
 
 
+def test_status_of_a_run_that_ended_does_not_need_its_node(
+    hermesctl: Hermesctl, server: HermesServer
+) -> None:
+    run_id = hermesctl("run", WORDS).out.strip()
+    assert hermesctl("wait").code == 0
+    going_on = hermesctl("run", WORDS).out.strip()
+    server.faults.reset(STATUS)
+    typed = hermesctl("status", run_id)
+    assert (typed.code, ANSWER in typed.out) == (0, True), typed.err
+    assert "this is from the journal" in typed.err
+    assert hermesctl("status", going_on).code == 3, "its end was not seen"
+
+
 def test_no_journal_keeps_nothing(
     hermesctl: Hermesctl, server: HermesServer, tmp_path: Path
 ) -> None:
