@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,8 +59,10 @@ def command(
     if interval < 0.5:
         raise UsageError("--interval is at least 500ms", hint="--interval 2s")
     if importlib.util.find_spec("textual") is None:
+        # With its Python, so that it lands beside this hermesctl, in whatever environment that is.
         raise UsageError(
-            "top needs textual, which is not installed", hint="pip install 'hermesctl[top]'"
+            "top needs textual, which is not installed",
+            hint=f"{sys.executable} -m pip install 'hermesctl[top]'",
         )
     if not (can_be_typed() and view.screen.is_terminal and view.screen.error_is_terminal):
         raise UsageError("top needs a terminal", hint="in a pipe: hermesctl check, hermesctl runs")

@@ -100,5 +100,6 @@ def test_without_textual_it_says_how_to_get_it(environment: dict[str, str]) -> N
     )
     assert done.returncode == 2
     assert done.stderr == (
-        "error: top needs textual, which is not installed\n  hint  pip install 'hermesctl[top]'\n"
+        "error: top needs textual, which is not installed\n"
+        f"  hint  {sys.executable} -m pip install 'hermesctl[top]'\n"
     )
