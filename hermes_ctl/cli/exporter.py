@@ -47,11 +47,11 @@ def command(
 
     Examples:
 
-      hermesctl exporter                                   the node that this machine is
+      hermesctl exporter                               this machine's node
 
-      hermesctl exporter node1 node2 --skip capacity       from afar, where no file tells it
+      hermesctl exporter node1 node2 --skip capacity   from afar
 
-      curl http://127.0.0.1:9464/metrics                   what Prometheus sees
+      curl http://127.0.0.1:9464/metrics               what Prometheus sees
     """
     from hermes_ctl.checks.checklist import load_checklist
     from hermes_ctl.monitor.board import Board

@@ -171,7 +171,9 @@ def chosen(
         if group not in known:
             raise ConfigurationError(
                 f"no node in {contexts.path} is in the group {group!r}",
-                hint=f"its groups: {listing_of(known)}" if known else 'groups = ["gpu"] makes one',
+                hint=f"its groups: {listing_of(known)}"
+                if known
+                else "hermesctl config set-context NAME --group GROUP puts one into it",
             )
     wanted = (labels or {}).items()
     fitting = [one for one in contexts.chosen(groups) if wanted <= dict(one.labels).items()]

@@ -245,6 +245,9 @@ def test_an_unknown_group_and_an_empty_choice_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="the group 'gpus'") as caught:
         chosen(FLEET, ["gpu", "gpus"])
     assert caught.value.hint == "its groups: gpu, old"
+    with pytest.raises(ConfigurationError) as caught:
+        chosen(Contexts(Path("inventory"), contexts={"a": Context("a", "http://a")}), ["gpu"])
+    assert caught.value.hint == "hermesctl config set-context NAME --group GROUP puts one into it"
     with pytest.raises(ConfigurationError, match="no node in old with site=y"):
         chosen(FLEET, ["old"], {"site": "y"})
     with pytest.raises(ConfigurationError, match="no node in fleet"):
