@@ -243,14 +243,16 @@ def _drift_row(one: Difference) -> DriftRow:
 
 def _bars(checks: Sequence[NamedReport]) -> Iterator[Bar]:
     """The measured times, each kind on a scale of its own: old against new is what matters, or one
-    node against the others, where those are few."""
+    node against the others, where those are few. The times of one check share one scale."""
     if len(checks) > _MOST_COMPARED:
         return
     measured = [(one, timings(one.report)) for one in checks]
+    alone = max(measured[0][1].values(), default=0.0) if len(checks) == 1 else 0.0
     for name, title in TITLES.items():
         found = [(one, values[name]) for one, values in measured if name in values]
         longest = max((value for _, value in found), default=0.0)
         if longest > 0:
+            longest = alone or longest
             lines = [
                 BarLine(
                     one.side or "new",

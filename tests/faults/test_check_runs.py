@@ -418,6 +418,14 @@ def test_polling_that_nobody_answers_is_unknown(checker: Checker) -> None:
     assert report.verdict == "undetermined"
 
 
+def test_a_node_that_dies_with_the_stream_did_not_cut_it(checker: Checker) -> None:
+    checker.server.faults.end_stream_after = 1
+    checker.server.faults.hang(STATUS)
+    report = checker.check(checker.server.node(timeout=0.3), only=("events",))
+    step = report.step("events")
+    assert (step.status, "did not answer within" in step.summary) == (UNKNOWN, True), said(step)
+
+
 # 8 stop
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from typing import Any
@@ -264,6 +265,12 @@ def test_the_page_shows_the_drift_side_by_side_the_bars_and_the_timeline() -> No
     assert "canary: started at 0.50 s, tool.started terminal 0.80 s" in shown
     assert "@media (prefers-color-scheme: dark)" in text
     assert "@media print" in text
+
+
+def test_the_times_of_one_check_share_a_scale() -> None:
+    """Each on its own would be as long as the others, whatever it took."""
+    widths = re.findall(r'class="bar"><i[^>]*width: ([0-9.]+)%', made("html", check()))
+    assert len(set(widths)) > 1, widths
 
 
 def test_the_page_of_several_nodes_names_each_and_opens_the_ones_that_are_not_well() -> None:

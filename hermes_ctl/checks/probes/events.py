@@ -6,7 +6,7 @@ from functools import partial
 
 from hermes_ctl.checks.long_run import first_trial
 from hermes_ctl.checks.model import Status
-from hermes_ctl.checks.probe import Blocked, Cause, Finding, Probe, Trail
+from hermes_ctl.checks.probe import NOT_ANSWERED, Blocked, Cause, Finding, Probe, Trail
 from hermes_ctl.checks.subject import Subject
 from hermes_ctl.checks.transcript import Transcript
 from hermes_ctl.errors import FrameTooLarge, HermesctlError
@@ -54,6 +54,8 @@ def _broken(canary: Transcript, finding: partial[Finding]) -> Finding | None:
         )
     if canary.terminal_event is None and canary.gave_up and error is None:
         raise Blocked("polling", "the run itself did not end")
+    if canary.terminal_event is None and isinstance(canary.poll_error, NOT_ANSWERED):
+        raise canary.poll_error  # the node itself went away, and its stream with it
     if canary.terminal_event is None:
         return finding(Status.FAIL, _cut(canary), fix=(_LINK,))
     if canary.events[-1] is not canary.terminal_event:

@@ -43,7 +43,7 @@ async def probe(subject: Subject) -> Finding:
         Finding,
         expected=expected,
         observed="; ".join(f"{value} in {source}" for source, value in others)
-        or f"{run_id} everywhere",
+        or (f"{run_id} everywhere" if polled else f"{run_id} wherever it was seen"),
         evidence=trail(),
     )
     return (
