@@ -36,6 +36,7 @@ Name = Annotated[
         "--name",
         metavar="NAME",
         autocompletion=complete_labs,
+        parser=lambda text: str(text).removeprefix("lab:"),  # as it is named everywhere else
         help="Name of the lab (`default`, or the only one).",
         show_default=False,
     ),

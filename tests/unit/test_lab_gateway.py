@@ -26,6 +26,7 @@ from hermes_ctl.errors import ConfigurationError, LabFailure, UsageError
 from hermes_ctl.lab.gateway import Lab, every_lab, find, running, start
 from hermes_ctl.lab.loopback import ask
 from hermes_ctl.lab.state import Identity, folder_of, locked
+from hermes_ctl.main import main
 
 HERMES = '''\
 #!{python}
@@ -467,3 +468,13 @@ def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     ):
         pass
     assert "XDG_CACHE_HOME" in (caught.value.hint or "")
+
+
+def test_a_lab_may_be_named_as_a_context_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert main(["lab", "down", "--name", "lab:old"]) == 0
+    assert capsys.readouterr().err == "no lab old is up\n"
+    assert main(["lab", "exec", "--name", "lab:old", "--", "true"]) == 2
+    assert "no lab named 'old' is running" in capsys.readouterr().err
