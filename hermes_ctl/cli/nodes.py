@@ -55,6 +55,11 @@ def _node_of(name: str, options: NodeOptions, resolver: Resolver) -> Node:
         if known is not None and profile in known.profiles:
             meant = replace(options, context=context, profile=profile)
             return replace(resolver.resolve(meant), name=name)
+        if known is not None:
+            raise ConfigurationError(
+                f"the context {context} has no key for the profile {profile}",
+                hint=f"hermesctl config set-context {context} --for-profile {profile} --key-file FILE",
+            )
     return _resolve(_named(name, options), resolver)
 
 

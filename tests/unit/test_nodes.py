@@ -128,3 +128,14 @@ def test_names_are_completed(labs: list[FakeLab], environment: dict[str, str]) -
     labs += [FakeLab("old"), FakeLab("of-a-test", FakeState(kept=False))]
     assert nodes.complete("la") == ["lab:old"]
     assert nodes.complete("x") == []
+
+
+def test_a_profile_without_a_key_of_its_own_is_no_node(environment: dict[str, str]) -> None:
+    file = Path(environment["HERMESCTL_CONFIG"])
+    file.write_text('[contexts.node1]\nurl = "http://node1"\n')
+    file.chmod(0o600)
+    with pytest.raises(
+        ConfigurationError, match="node1 has no key for the profile coder"
+    ) as caught:
+        nodes.resolve_all(["node1/coder"], NodeOptions())
+    assert "set-context node1 --for-profile coder" in (caught.value.hint or "")
