@@ -121,7 +121,8 @@ def note_left_over(steps: list[Step], left_over: LeftOver) -> None:
         target.fix.insert(0, _MAY_HAVE_BEGUN)
     if left_over.runs:
         told.append(f"{len(left_over.runs)} of the check's own runs could not be seen to end")
-        target.fix.insert(0, f"hermesctl stop {' '.join(left_over.runs)}")
+        stop = f"hermesctl stop {' '.join(left_over.runs)}"
+        target.fix = [stop, *(line for line in target.fix if line != stop)]
     if target.status in (Status.PASS, Status.SKIP):
         target.status = Status.WARN if target.blocked_by is None else Status.UNKNOWN
         target.blocked_by = None

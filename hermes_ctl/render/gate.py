@@ -159,10 +159,10 @@ def write_gate(screen: Screen, report: GateReport) -> None:
     """Both sides, what was added, what to look at, what is lost, the waivers, the verdict."""
     out = screen.out
     if not screen.quiet:
-        out.print(_heading(report))
+        _hang(screen, _heading(report), 6)
         out.print()
         for label, side in (("old", report.old), ("new", report.new)):
-            out.print(_side_line(label, side))
+            _hang(screen, _side_line(label, side), 7)
         _write_compatible(screen, report)
         _write_level(screen, report, Level.RISKY, "to look at", screen.marks.warned, "yellow")
         _write_not_ready(screen, report)
@@ -212,6 +212,8 @@ def _counted(report: Report) -> str:
 
 def _write_compatible(screen: Screen, report: GateReport) -> None:
     """What was added, one line each; single fields are folded unless `-v` asks for them."""
+    from rich.text import Text
+
     found = report.at(Level.COMPATIBLE)
     if not found:
         return
@@ -221,7 +223,7 @@ def _write_compatible(screen: Screen, report: GateReport) -> None:
         if one not in folded:
             _write_line(screen, one, "+", "green")
     for line in _folded_lines(folded):
-        screen.out.print(f"  + {line}", style="green")
+        _hang(screen, Text(f"  + {line}", style="green"), 4)
     if folded:
         screen.out.print("    (-v lists each of them)", style="dim")
 
@@ -259,7 +261,7 @@ def _write_line(screen: Screen, one: Difference, mark: str, style: str) -> None:
     text.append(cell(one.summary, 300), style=style if style.startswith("bold") else "")
     if one.consumers:
         text.append(f"  [{', '.join(one.consumers)}]", style="dim")
-    screen.out.print(text)
+    _hang(screen, text, 4)
 
 
 def _write_detail(screen: Screen, one: Difference, *, hint: bool) -> None:
@@ -271,12 +273,14 @@ def _write_detail(screen: Screen, one: Difference, *, hint: bool) -> None:
     for label, value in rows:
         text = Text(f"      {label:<7}", style="dim")
         text.append(cell(value, 300), style="not dim")
-        screen.out.print(text)
+        _hang(screen, text, 13)
 
 
 def _write_not_ready(screen: Screen, report: GateReport) -> None:
     """What else decided: steps of NEW that failed in OLD as well (no regression, and no reason to
     move), or what could not be told."""
+    from rich.text import Text
+
     told = {one.summary for one in report.differences}
     if report.verdict is GateVerdict.SAFE:
         return
@@ -287,10 +291,12 @@ def _write_not_ready(screen: Screen, report: GateReport) -> None:
     _title(screen, "not ready" if unsafe else "not told", len(own))
     mark, style = (screen.marks.failed, "bold red") if unsafe else (screen.marks.unknown, "magenta")
     for reason in own:
-        screen.out.print(f"  {mark} {cell(reason, 300)}", style=style)
+        _hang(screen, Text(f"  {mark} {cell(reason, 300)}", style=style), 4)
 
 
 def _write_waivers(screen: Screen, report: GateReport) -> None:
+    from rich.text import Text
+
     if not report.waivers:
         return
     _title(screen, "waivers", len(report.waivers))
@@ -298,7 +304,18 @@ def _write_waivers(screen: Screen, report: GateReport) -> None:
         style = "dim" if one.state is WaiverState.APPLIED else "yellow"
         until = f", until {one.expires.isoformat()}" if one.expires else ""
         words = f"{one.state.value:<8} {cell(one.finding)}: {cell(one.reason)}{until}"
-        screen.out.print(f"  {screen.marks.skipped} {words}", style=style)
+        _hang(screen, Text(f"  {screen.marks.skipped} {words}", style=style), 13)
+
+
+def _hang(screen: Screen, text: Text, indent: int) -> None:
+    """`text`; what one line does not hold goes on below its words, `indent` columns in."""
+    from rich.text import Text
+
+    lead, words = text.divide([indent])
+    for piece in words.wrap(screen.out, max(screen.out.width - indent, 20)):
+        piece.rstrip()
+        screen.out.print(lead + piece)
+        lead = Text(" " * indent)
 
 
 def _title(screen: Screen, title: str, number: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -14,6 +15,8 @@ import pytest
 
 from hermes_ctl.checks.gate import gate_schema
 from hermes_ctl.checks.model import Report
+from hermes_ctl.render.console import Screen
+from hermes_ctl.render.gate import write_gate
 from tests.unit.sample_reports import check, contract, gate, ready, shape
 
 
@@ -230,3 +233,16 @@ def test_what_is_wrong_is_said_before_anything_is_started(
 ) -> None:
     done = hermesctl("gate", *arguments, XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+
+
+def test_what_a_narrow_terminal_does_not_hold_goes_on_below() -> None:
+    screen = Screen(environment={})
+    screen.stdout = io.StringIO()
+    screen.out.width = 60
+    write_gate(screen, gate())
+    lines = screen.stdout.getvalue().splitlines()
+    assert max(map(len, lines)) <= 60
+    [first] = [n for n, line in enumerate(lines) if " GET /v1/skills is " in line]
+    assert lines[first + 1].startswith("    "), lines
+    [side] = [n for n, line in enumerate(lines) if line.startswith("  new  ")]
+    assert lines[side + 1].startswith("       "), lines
