@@ -92,6 +92,14 @@ def test_model_without_a_second_one_and_without_a_refusal(checker: Checker) -> N
     assert "--model NAME" in "\n".join(report.step("model").fix)
 
 
+def test_model_that_is_the_default_proves_nothing(checker: Checker) -> None:
+    """It would be used whatever became of the field."""
+    checker.server.faults.accept_unknown_model = True
+    report = checker.check(other_model=KNOWN_MODELS[0], only=("model",))
+    step = report.step("model")
+    assert (step.status, "no model but the node's default" in step.summary) == (UNKNOWN, True)
+
+
 def test_model_found_in_the_list_of_the_node(checker: Checker) -> None:
     assert_only(checker.check(other_model=None))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,7 +85,8 @@ def test_release_old_gateway_needs_a_restart_alone(checker: Checker) -> None:
             "#!/bin/sh\necho 'cannot import name x' >&2; exit 3\n",
             "ended with 3: cannot import name x",
         ),
-        ("#!/bin/sh\necho 'something else'\n", "names no version: something else"),
+        ("#!/bin/sh\necho 'something else'\n", "names no version of Hermes: something else"),
+        ("#!/bin/sh\necho 'true (GNU) 9.1'\n", "names no version of Hermes: true (GNU) 9.1"),
         ("#!/no/such/interpreter\n", "not startable: No such file or directory"),
     ],
 )
@@ -96,6 +98,15 @@ def test_release_cli_that_does_not_tell(checker: Checker, script: str, words: st
     assert_only(report, expected=WITHOUT_RUNS, release=WARN)
     assert words in report.step("release").summary
     assert report.verdict == "ready"
+
+
+def test_release_cli_that_is_named_by_its_relative_path(
+    checker: Checker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hermes = checker.hermes("0.20.4.post1")
+    monkeypatch.chdir(hermes.parent)
+    report = checker.check(only=("release",), hermes_bin=Path(hermes.name))
+    assert report.step("release").summary == "CLI and gateway both run 0.20.4.post1"
 
 
 def test_release_reads_past_warnings(checker: Checker) -> None:

@@ -91,7 +91,7 @@ def _judge(other: ModelTrial | None, nobody: ModelTrial, finding: partial[Findin
             )
         return finding(
             Status.UNKNOWN,
-            "the node lists no second model, so none could be asked for",
+            "no model but the node's default is known, so none could be asked for",
             fix=(_NAME_ONE,),
         )
     if other.refused:
@@ -173,14 +173,14 @@ def _received(subject: Subject, token: str) -> str | None:
 
 async def _other_model(subject: Subject) -> str | None:
     """A model that is not the default: chosen, from the checklist, or one that the node lists for
-    its current provider."""
+    its current provider. The default itself would be used whatever becomes of the field."""
     chosen = subject.settings.other_model or subject.checklist.model_run.name
-    if chosen:
-        return chosen
     try:
         options = await subject.read("/api/model/options", ModelOptions)
     except HermesctlError:
-        return None  # 0.19 has no such route
+        return chosen  # 0.19 has no such route
+    if chosen:
+        return None if chosen == options.model else chosen
     for provider in options.providers:
         if not (provider.is_current or provider.slug == options.provider):
             continue

@@ -126,7 +126,7 @@ async def _command_version(subject: Subject) -> CommandVersion | None:
     """None where this machine is not the node or has no `hermes`."""
     chosen = subject.settings.hermes_bin
     if chosen is not None:
-        return await ask_version(str(chosen))
+        return await ask_version(str(chosen.absolute()))
     found = shutil.which("hermes", path=subject.settings.environment.get("PATH"))
     if found is None or not await subject.is_here():
         return None
@@ -159,12 +159,14 @@ async def ask_version(executable: str) -> CommandVersion:
                 await process.wait()
     text = output.decode("utf-8", "replace").strip()
     own_line = _OWN_LINE.search(text)  # warnings may stand before it
-    found = _VERSION.search(own_line[0] if own_line else text.partition("\n")[0])
+    first = text.partition("\n")[0]
+    line = own_line[0] if own_line else first * ("hermes" in first.lower())
+    found = _VERSION.search(line)  # any other program has a version, too
     if process.returncode == 0 and found:
         return CommandVersion(executable, version=one_line(found[1], 60))
     last = one_line(text.rpartition("\n")[2], 120) or "nothing"
     if process.returncode == 0:
-        return CommandVersion(executable, problem=f"names no version: {last}")
+        return CommandVersion(executable, problem=f"names no version of Hermes: {last}")
     return CommandVersion(executable, problem=f"ended with {process.returncode}: {last}")
 
 
