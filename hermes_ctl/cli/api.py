@@ -80,7 +80,7 @@ def command(
 
       hermesctl api GET /api/sessions -f source=cli --paginate
 
-      hermesctl api POST /v1/chat/completions -f messages='[{"role":"user","content":"Hi"}]'
+      hermesctl api POST /v1/responses -f input=Hi --query id
 
       hermesctl api POST /v1/responses -f input=Hi -f stream=true --query delta
 

@@ -126,7 +126,7 @@ def command(
 
       ansible-inventory --list | hermesctl check --inventory - --group hermes
 
-      hermesctl check --no-runs --wait 60s        only what costs nothing, when it is up
+      hermesctl check --no-runs --wait 60s        what costs nothing, once up
 
       hermesctl check --report json=report.json   for machines
     """

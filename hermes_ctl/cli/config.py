@@ -197,11 +197,11 @@ def set_context(
 
     Examples:
 
-      hermesctl config set-context node1 -u http://node1:8642 --key-file node1.key
+      hermesctl config set-context n1 -u http://n1:8642 --key-file n1.key
 
-      hermesctl config set-context node1 --timeout 30s --label site=lab --group gpu
+      hermesctl config set-context n1 --timeout 30s --label site=lab
 
-      hermesctl config set-context node1 --for-profile planner --key-file planner.key
+      hermesctl config set-context n1 --for-profile ops --key-file ops.key
     """
     from hermes_ctl.addresses import check_profile, parse_address
     from hermes_ctl.contexts import store

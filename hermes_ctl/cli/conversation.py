@@ -49,7 +49,7 @@ def messages(
 
       hermesctl sessions messages s-42 --export md talk.md
 
-      hermesctl sessions messages s-42 -o jsonl | jq -r 'select(.role == "user").content'
+      hermesctl sessions messages s-42 -o jsonl | jq -r .content
     """
     from hermes_ctl.render.conversation import FORMS
 

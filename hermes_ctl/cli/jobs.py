@@ -94,7 +94,7 @@ def create_job(
 
     Examples:
 
-      hermesctl jobs create "0 9 * * 1-5" "Summarise the night's alerts" --name morning
+      hermesctl jobs create "0 9 * * 1-5" "Summarise the night" --name morning
 
       hermesctl jobs create "every 2h" - --name tidy --repeat 3 < prompt.txt
     """

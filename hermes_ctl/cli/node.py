@@ -51,7 +51,7 @@ def capabilities(
 
       hermesctl capabilities --grep session
 
-      hermesctl capabilities --require run_steer --require runs_idempotency && echo both
+      hermesctl capabilities --require run_steer && echo it does
     """
     from hermes_ctl.api.offers import require_features
 

@@ -85,7 +85,7 @@ def list_sessions(
 
       hermesctl sessions list --since 24h --sort -messages
 
-      hermesctl sessions list --grep deploy -o name | xargs hermesctl sessions delete --yes
+      hermesctl sessions list --grep deploy -o name
     """
     from hermes_ctl.api import sessions
 

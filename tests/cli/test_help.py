@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
@@ -44,6 +45,15 @@ def test_every_option_says_what_it_is_for(entry: Entry) -> None:
         options = [param for param in leaf.params if param.param_type_name == "option"]
         mute = [option.name for option in options if not getattr(option, "help", None)]
         assert mute == [], f"{entry.name} {leaf.name}"
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=IDS)
+def test_examples_can_be_copied_from_80_columns(entry: Entry) -> None:
+    command = load(entry)
+    for leaf in [command, *getattr(command, "commands", {}).values()]:
+        _, _, examples = inspect.cleandoc(leaf.help or "").partition("Examples:")
+        long = [line for line in examples.splitlines() if len(line) > 76]  # 2 of them indentation
+        assert long == [], f"{entry.name} {leaf.name}"
 
 
 def test_the_table_is_in_sections_and_fits() -> None:
