@@ -104,7 +104,9 @@ async def _survey(subject: Subject) -> Finding:
             expected=expected,
             observed="; ".join(named),
             evidence=trail(),
-            fix=("is it up? check again when it is not so busy, or give it more time: --timeout 60s",)
+            fix=(
+                "is it up? check again when it is not so busy, or give it more time: --timeout 60s",
+            )
             if missed_only
             else tuple(dict.fromkeys([_REVIEWED] * bool(gaps) + [i.mend for i in broken_required])),
         )
