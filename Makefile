@@ -37,7 +37,9 @@ completions: $(INSTALLED) ## write completions/ anew
 	$(BIN)/hermesctl completion fish > completions/hermesctl.fish
 
 bench: $(INSTALLED) ## measure start-up, streams, a check and a fleet against their limits
-	for measure in start_up event_stream tail check fleet; do $(BIN)/python -m tests.bench.$$measure || exit 1; done
+	@missed=; for measure in start_up event_stream tail check fleet; do \
+		echo "== $$measure"; $(BIN)/python -m tests.bench.$$measure || missed="$$missed $$measure"; \
+	done; [ -z "$$missed" ] || { echo "over a limit:$$missed" >&2; exit 1; }
 
 wheel: $(INSTALLED) ## build dist/*.whl
 	$(BIN)/python -m build --wheel
