@@ -175,7 +175,7 @@ Sort = Annotated[
     typer.Option("--sort", metavar="COLUMN", help="Order by this column; -COLUMN is descending."),
 ]
 
-Verbose = Annotated[bool, _output_option("--verbose", "-v", help="Say more on standard error.")]
+Verbose = Annotated[bool, _output_option("--verbose", "-v", help="Say more.")]
 Quiet = Annotated[bool, _output_option("--quiet", "-q", help="Say only results and errors.")]
 Color = Annotated[
     ColorPolicy, _output_option("--color", metavar="WHEN", help="auto, always or never.")

@@ -4,7 +4,7 @@ expected, what was found, and what mends it."""
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hermes_ctl.checks.model import Report, Severity, Status, Step, Verdict
@@ -30,6 +30,7 @@ VERDICT = {
 NOT_WELL = (Status.FAIL, Status.UNKNOWN, Status.WARN)
 _LEFT_OUT = (NOT_CHOSEN, NO_RUNS)
 _LABEL = 10
+_WIDEST_LABEL = 40
 _TIMES_AT = 100
 """Columns at which the times end, however wide the terminal is."""
 
@@ -78,9 +79,16 @@ def mark_of(screen: Screen, status: Status) -> str:
 
 
 def write_verdict(screen: Screen, report: Report, *, named: bool = False) -> None:
-    """The verdict and its cost, then what is not well; with `named`, the node's name before it."""
+    """The verdict and its cost, then what is not well; with `named`, the node's name before it.
+    With `-v`, what each step saw comes first."""
     from rich.text import Text
 
+    if screen.verbose:
+        for step in report.steps:
+            if step.evidence:
+                screen.out.print()
+                rows = [(f"{cell(one.source)} ", one.value) for one in step.evidence]
+                _write_rows(screen, step, rows)
     if not named:
         screen.out.print()
     name = cell(report.node.name) if named else ""
@@ -144,22 +152,30 @@ def _counts(report: Report) -> Iterator[str]:
 
 def write_trouble(screen: Screen, step: Step, *, on: str = "") -> None:
     """What was expected and found, and what mends it; `on` names the nodes where there are several."""
-    from rich.text import Text
-
     rows: list[tuple[str, str]] = [("on", on)] if on else []
     if step.expected:
         rows.append(("expected", step.expected))
     rows.append(("found", step.observed or step.summary))
     rows += [("fix", line) for line in step.fix]
     rows.append(("more", f"hermesctl explain {step.id}"))
+    _write_rows(screen, step, rows)
+
+
+def _write_rows(screen: Screen, step: Step, rows: Sequence[tuple[str, str]]) -> None:
+    """(label, text) beside the step's name, the labels in a column where they are not too long."""
+    from rich.text import Text
+
     indent = max(_LABEL, len(step.id) + 1)
+    width = max((len(label) + 1 for label, _ in rows if len(label) < _WIDEST_LABEL), default=0)
     for index, (label, text) in enumerate(rows):
-        for number, piece in enumerate(_wrapped(cell(text), screen.out.width - indent - 9)):
+        shown, room = (label, width) if len(label) < width else ("", 0)
+        told = cell(text) if shown else f"{label.rstrip()}: {cell(text)}"
+        for number, piece in enumerate(_wrapped(told, screen.out.width - indent - room)):
             line = Text()
             line.append(
                 (step.id if index == number == 0 else "").ljust(indent), style=STYLE[step.status]
             )
-            line.append(("" if number else label).ljust(9), style="dim")
+            line.append(("" if number else shown).ljust(room), style="dim")
             line.append(piece)
             screen.out.print(line)
 

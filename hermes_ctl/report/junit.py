@@ -37,14 +37,22 @@ def _suite(one: NamedReport) -> TestSuite:
     suite.add_property("verdict", report.verdict.value)
     for step in report.steps:
         suite.add_testcase(_case(step, one))
+    if report.untold_reason:
+        case = TestCase("verdict", classname=_class_of(one))
+        case.result = [Error(clean_lines(report.untold_reason), "undetermined")]
+        suite.add_testcase(case)
     return suite
 
 
-def _case(step: Step, one: NamedReport) -> TestCase:
+def _class_of(one: NamedReport) -> str:
     side = f".{one.side}" if one.side else ""
+    return clean_lines(f"hermesctl.{one.report.checklist.name}{side}")
+
+
+def _case(step: Step, one: NamedReport) -> TestCase:
     case = TestCase(
         f"{step.number:02d} {step.id}",
-        classname=clean_lines(f"hermesctl.{one.report.checklist.name}{side}"),
+        classname=_class_of(one),
         time=step.duration_s,
     )
     said = clean_lines(clean(step.summary))

@@ -24,8 +24,9 @@ def text(report: AnyReport) -> str:
 def _points(report: AnyReport) -> Iterator[tuple[bool, str, list[str]]]:
     for one in checks_of(report):
         for step in one.report.steps:
-            side = f"{one.side} " if one.side else ""
-            yield _point(step, side if isinstance(report, GateReport) else f"{one.name} ")
+            yield _point(step, f"{one.side or one.name} ")
+        if one.report.untold_reason:
+            yield False, _escaped(f"{one.side or one.name} verdict: {one.report.untold_reason}"), []
     if not isinstance(report, GateReport):
         return
     for difference in report.differences:

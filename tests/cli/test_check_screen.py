@@ -92,6 +92,16 @@ def test_broken_on_a_terminal(
     assert max(map(len, done.out.splitlines())) <= columns
 
 
+def test_with_v_each_step_says_what_it_saw(shell: Shell, healthy: list[str]) -> None:
+    done = shell.on_terminal("check", *healthy, "-v", columns=80)
+    lines = done.out.splitlines()
+    assert "release   GET /health       version 0.20.4.post1" in lines
+    assert "          GET /v1/models with a wrong key  401" in lines
+    assert done.out.index("GET /v1/models with a wrong key") < done.out.index("READY  ")
+    assert max(map(len, lines)) <= 80
+    assert "wrong key  401" not in shell.on_terminal("check", *healthy, columns=80).out
+
+
 def test_broken_in_a_pipe(shell: Shell, healthy: list[str], server: HermesServer) -> None:
     """The same rows, whole: nothing is wrapped."""
     breaks(server)

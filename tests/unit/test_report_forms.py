@@ -291,6 +291,18 @@ def test_the_page_shows_hostile_text_as_text() -> None:
     assert HOSTILE not in made("html", check())
 
 
+def test_a_verdict_that_no_step_tells_is_told_by_itself() -> None:
+    report = ready()
+    report.verdict = Verdict.UNDETERMINED
+    for one in report.steps:
+        one.status = Status.SKIP
+    reason = "nothing was proved: no step was settled"
+    root = ET.fromstring(made("junit", report))
+    assert [one.attrib["message"] for one in root.iter("error")] == [reason]
+    assert f"verdict: {reason}" in made("tap", report)
+    assert made("tap", report).count("\nnot ok ") == 1
+
+
 def test_the_waiver_is_in_every_form() -> None:
     for form in ("json", "junit", "markdown", "html", "sarif", "tap"):
         assert "HA" in made(form, REPORTS["waived"]), form
