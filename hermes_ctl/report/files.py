@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermes_ctl.drafts import Draft, draft
 from hermes_ctl.errors import Undetermined, UsageError
 from hermes_ctl.secrets import redact
 
@@ -17,14 +15,13 @@ if TYPE_CHECKING:
     from hermes_ctl.report.forms import AnyReport
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ReportFile:
-    """One report that will be written to `path`, where `name` leads: `temporary` is where it grows."""
+    """One report, in the form and under the name that were asked for."""
 
     form: str
     name: str
-    path: Path
-    temporary: Path
+    draft: Draft
 
 
 @contextlib.contextmanager
@@ -39,14 +36,14 @@ def report_files(wanted: Sequence[str]) -> Iterator[Callable[[AnyReport], None]]
         for item in wanted:
             file = _open(item)
             files.append(file)
-            if sum(file.path == other.path for other in files) > 1:
+            if sum(file.draft.place == other.draft.place for other in files) > 1:
                 raise UsageError(
                     f"the report file {file.name} is named twice", hint="a file for each form"
                 )
         yield lambda report: _write_all(files, report)
     finally:
         for file in files:
-            file.temporary.unlink(missing_ok=True)
+            file.draft.discard()
 
 
 def _open(item: str) -> ReportFile:
@@ -56,32 +53,8 @@ def _open(item: str) -> ReportFile:
     from hermes_ctl.report.forms import writer
 
     writer(form)
-    path = Path(name).resolve()
-    if path.is_dir():
-        raise UsageError(f"the report {name} is a folder", hint="name a file")
-    if name == "-" or (path.exists() and not path.is_file()) or _is_ours(path):
-        raise UsageError(
-            f"the report {name} is no ordinary file, which can be replaced as a whole",
-            hint="name a file; -o json prints the report",
-        )
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise UsageError(
-            f"the report {name} cannot be written: {error.strerror}", hint="name another file"
-        ) from None
-    os.close(handle)
-    return ReportFile(form, name, path, Path(temporary))
-
-
-def _is_ours(path: Path) -> bool:
-    """Whether it is what this process reads or writes already: /dev/stdout leads to an ordinary file
-    where a shell redirects it."""
-    for descriptor in (0, 1, 2):
-        with contextlib.suppress(OSError):
-            if os.path.samestat(path.stat(), os.fstat(descriptor)):
-                return True
-    return False
+    made = draft(name, "the report", instead="name a file; -o json prints the report")
+    return ReportFile(form, name, made)
 
 
 def _write_all(files: Sequence[ReportFile], report: AnyReport) -> None:
@@ -89,10 +62,10 @@ def _write_all(files: Sequence[ReportFile], report: AnyReport) -> None:
     failed = []
     for file in files:
         try:
-            with file.temporary.open("w", encoding="utf-8") as stream:
+            with file.draft.temporary.open("w", encoding="utf-8") as stream:
                 stream.writelines(_pieces(file.form, report))
-            file.temporary.chmod(0o644)
-            file.temporary.replace(file.path)
+            file.draft.temporary.chmod(0o644)
+            file.draft.publish()
         except OSError as error:
             failed.append(f"the report {file.name} was not written: {error.strerror}")
     if failed:

@@ -16,7 +16,18 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 # Low to high: a module imports from its own rank or from below.
 RANKS = {
     **dict.fromkeys(
-        ("", "errors", "known_keys", "secrets", "text", "durations", "clock", "addresses"), 0
+        (
+            "",
+            "errors",
+            "known_keys",
+            "secrets",
+            "text",
+            "durations",
+            "clock",
+            "addresses",
+            "drafts",
+        ),
+        0,
     ),
     **dict.fromkeys(("config", "contexts", "discovery", "inventory"), 1),
     "api": 2,
