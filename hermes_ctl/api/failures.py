@@ -105,8 +105,8 @@ def _out_of_time(attempt: Attempt) -> HermesctlError:
     if attempt.phase == "connect_tcp":
         return ConnectTimeout(
             f"no connection to {attempt.peer} {within}",
-            hint="the host is down, a firewall drops the packets, or its name is looked up in vain; "
-            f"{longer}",
+            hint="the host is down, a firewall drops the packets, or its name is looked up in "
+            f"vain; {longer}",
             url=attempt.url,
         )
     if attempt.phase == "start_tls":

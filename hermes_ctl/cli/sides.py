@@ -89,8 +89,9 @@ def bring_up(
 
     Labs end with `stack` unless `keep`. Raises the first failure; nothing is left running then.
     """
+    running = {name for _, name in asked if is_node(name)}
     for _, name in asked:
-        if not is_node(name):
+        if name not in running:
             require_release(name)
     made: dict[str, GateSide | BaseException] = {}
 
@@ -98,7 +99,7 @@ def bring_up(
         try:
             made[label] = (
                 _node_side(label, name, options, settings)
-                if is_node(name)
+                if name in running
                 else _lab_side(
                     label, name, options, settings, keep, lambda line: report(f"{label}: {line}")
                 )

@@ -80,10 +80,10 @@ def mark_of(screen: Screen, status: Status) -> str:
 
 def write_verdict(screen: Screen, report: Report, *, named: bool = False) -> None:
     """The verdict and its cost, then what is not well; with `named`, the node's name before it.
-    With `-v`, what each step saw comes first."""
+    With `-v`, what each step saw comes first, unless that is to be quiet."""
     from rich.text import Text
 
-    if screen.verbose:
+    if screen.verbose and not screen.quiet:
         for step in report.steps:
             if step.evidence:
                 screen.out.print()
