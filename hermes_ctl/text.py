@@ -43,3 +43,8 @@ def one_line(text: str, limit: int | None = None) -> str:
         return line
     line = redact(line)
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def how_many(number: int, noun: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number} {noun}{'s' * (number != 1)}"

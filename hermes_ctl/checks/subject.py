@@ -49,6 +49,7 @@ from hermes_ctl.errors import (
     RunNotFound,
     Undetermined,
 )
+from hermes_ctl.text import how_many
 
 if TYPE_CHECKING:
     from psutil import Process
@@ -256,7 +257,7 @@ class Subject:
         active = detailed.active_api_runs
         if active and not self.settings.allow_busy:
             raise Undetermined(
-                f"the node is busy: {active} active run{'s' if active > 1 else ''}, so none was added",
+                f"the node is busy: {how_many(active, 'active run')}, so none was added",
                 hint="check again when it is idle (hermesctl runs), or add runs to it: --allow-busy",
             )
         await self.survey.wait()

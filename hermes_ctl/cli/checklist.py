@@ -11,6 +11,7 @@ import typer
 from hermes_ctl.cli import nodes, suggestions
 from hermes_ctl.cli.grammar import group
 from hermes_ctl.cli.options import ListView, NodeOptions, View
+from hermes_ctl.text import how_many
 
 app = group("List, show, validate and freeze checklists.")
 
@@ -81,8 +82,7 @@ def validate_checklist(
 
     for file in files:
         checklist = read_checklist(file)
-        number = len(checklist.step)
-        steps = f"{number} step{'s' * (number != 1)}"
+        steps = how_many(len(checklist.step), "step")
         view.screen.line(f"{file}: ok, {steps}, release {checklist.release}")
 
 

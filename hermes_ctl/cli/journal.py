@@ -11,6 +11,7 @@ from hermes_ctl.cli import loop
 from hermes_ctl.cli.chosen import journal
 from hermes_ctl.cli.options import ListView, NodeOptions, Selection, duration
 from hermes_ctl.errors import ExitCode, UsageError
+from hermes_ctl.text import how_many
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -70,7 +71,7 @@ def runs(
         if prune:
             before = _before(MONTH if older_than is None else older_than)
             count = known.prune(before, node_url(node))
-            view.screen.note("1 run forgotten" if count == 1 else f"{count} runs forgotten")
+            view.screen.note(f"{how_many(count, 'run')} forgotten")
             return ExitCode.NO if known.is_lost else ExitCode.YES
         listing = Listing(
             states=tuple(state or ()),

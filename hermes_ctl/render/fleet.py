@@ -24,6 +24,7 @@ from hermes_ctl.durations import format_duration
 from hermes_ctl.render.console import WORDS, Screen, cell
 from hermes_ctl.render.steps import NOT_WELL, STYLE, VERDICT, mark_of, write_trouble
 from hermes_ctl.render.tables import Column, Table, show
+from hermes_ctl.text import how_many
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -297,7 +298,7 @@ def _summary(fleet: FleetReport) -> str:
     came_to = [f"{number} {word}" for number, word in named if number]
     if counts.undetermined:
         came_to.append(f"{counts.undetermined} undetermined")
-    parts = [f"{len(fleet.nodes)} node{'s' * (len(fleet.nodes) != 1)}: {', '.join(came_to)}"]
+    parts = [f"{how_many(len(fleet.nodes), 'node')}: {', '.join(came_to)}"]
     runs = sum(report.cost.runs for report in fleet.nodes)
     if runs:
         tokens = sum(one.cost.input_tokens + one.cost.output_tokens for one in fleet.nodes)

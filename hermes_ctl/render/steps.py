@@ -11,6 +11,7 @@ from hermes_ctl.checks.model import Report, Severity, Status, Step, Verdict
 from hermes_ctl.checks.runner import INTERRUPTED, NO_RUNS, NOT_CHOSEN
 from hermes_ctl.durations import format_duration
 from hermes_ctl.render.console import Screen, cell
+from hermes_ctl.text import how_many
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -115,8 +116,7 @@ def verdict_line(report: Report, width: int, name: str = "") -> Text:
     parts = [", ".join(_counts(report))]
     if report.cost.runs:
         tokens = report.cost.input_tokens + report.cost.output_tokens
-        runs = f"{report.cost.runs} run{'s' * (report.cost.runs != 1)}"
-        parts.append(f"{runs}, {tokens:,} tokens")
+        parts.append(f"{how_many(report.cost.runs, 'run')}, {tokens:,} tokens")
     parts.append(format_duration(report.duration_s))
     line = Text(f"{name}  " if name else "")
     line.append(word, style=style)

@@ -53,3 +53,10 @@ def start_lab() -> Iterator[Callable[..., Lab]]:
         yield lambda *spec, **options: labs.enter_context(
             start(*spec, environment=environment(), **options)
         )
+
+
+@pytest.fixture(params=["old_lab", "lab", "new_lab"])
+def any_lab(request: pytest.FixtureRequest) -> Lab:
+    """Each release in turn."""
+    found: Lab = request.getfixturevalue(request.param)
+    return found

@@ -34,12 +34,6 @@ CANARY = (
 LONG = "Count slowly from 1 to 600, one number per line, without using any tool."
 
 
-@pytest.fixture(params=["old_lab", "lab", "new_lab"])
-def any_lab(request: pytest.FixtureRequest) -> Lab:
-    found: Lab = request.getfixturevalue(request.param)
-    return found
-
-
 def patient(lab: Lab) -> Node:
     """The lab's node, with time for a first run on a busy machine."""
     return replace(lab.node, timeout=60)

@@ -23,7 +23,6 @@ from hermes_ctl.lab.releases import REVIEWED
 from tests.live.conftest import NEW, OLD
 
 StartLab = Callable[..., Lab]
-RELEASES = ["lab", "old_lab", "new_lab"]
 TERMINAL_STATES = ("completed", "failed", "cancelled")
 CANARY = (
     "Use your terminal tool once to run exactly this command: `seq 1 20000`. When it has "
@@ -54,16 +53,6 @@ def wait_for(node: Node, run: str, *states: str) -> dict[str, Any]:
         time.sleep(0.1)
 
 
-@pytest.fixture
-def any_lab(request: pytest.FixtureRequest) -> Lab:
-    lab: Lab = request.getfixturevalue(request.param)
-    return lab
-
-
-each_release = pytest.mark.parametrize("any_lab", RELEASES, indirect=True)
-
-
-@each_release
 def test_canary_long_and_tiny_prompts_are_obeyed(any_lab: Lab) -> None:
     node, before = any_lab.node, len(any_lab.requests())
     canary = submit(node, CANARY.format("tok-canary"))
@@ -82,7 +71,6 @@ def test_canary_long_and_tiny_prompts_are_obeyed(any_lab: Lab) -> None:
     assert all(one["authorization"] for one in chats)
 
 
-@each_release
 def test_model_of_a_run_at_the_provider(any_lab: Lab) -> None:
     """0.19.0 never hands it on; the others do, and an unknown one fails the run at once."""
     prompt = f"Reply with exactly this and nothing else: {any_lab.version}-other"
@@ -94,7 +82,6 @@ def test_model_of_a_run_at_the_provider(any_lab: Lab) -> None:
         assert "nobody-has-it" in failed["error"]
 
 
-@each_release
 def test_approve_me_is_flagged(any_lab: Lab) -> None:
     run = submit(any_lab.node, "[[approve-me flagged]] [[say settled]]")
     wait_for(any_lab.node, run, "waiting_for_approval")

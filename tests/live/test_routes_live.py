@@ -39,12 +39,6 @@ class Calls:
         self.statuses.setdefault(route, set()).add(answer.status)
 
 
-@pytest.fixture(params=["old_lab", "lab", "new_lab"])
-def any_lab(request: pytest.FixtureRequest) -> Lab:
-    found: Lab = request.getfixturevalue(request.param)
-    return found
-
-
 def patient(lab: Lab) -> Node:
     """The lab's node, on a machine that may be busy."""
     return replace(lab.node, timeout=90.0)

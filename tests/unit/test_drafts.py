@@ -31,7 +31,7 @@ def test_it_leaves_nothing_where_it_is_discarded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["-", "/dev/null", "/"])
 def test_what_cannot_be_replaced_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="is no ordinary file|is a folder"):
+    with pytest.raises(UsageError, match=r"is no ordinary file|is a folder"):
         draft(name, "--export:", instead="name a file")
 
 

@@ -10,7 +10,7 @@ from hermes_ctl.checks.probe import NOT_ANSWERED, Blocked, Cause, Finding, Probe
 from hermes_ctl.checks.subject import Subject
 from hermes_ctl.checks.transcript import Transcript
 from hermes_ctl.errors import FrameTooLarge, HermesctlError
-from hermes_ctl.text import one_line
+from hermes_ctl.text import how_many, one_line
 
 _SPREAD_TO_JUDGE = 0.5
 """Seconds between the first and the last event's own time below which buffering cannot be told."""
@@ -107,9 +107,8 @@ async def _long_run_live(subject: Subject) -> bool | None:
 def _summary(canary: Transcript) -> str:
     first = canary.events[0].arrived - canary.submitted
     largest = max(event.size for event in canary.events)
-    number = len(canary.events)
     return (
-        f"{number} frame{'s' * (number != 1)}, largest {largest:,} B, "
+        f"{how_many(len(canary.events), 'frame')}, largest {largest:,} B, "
         f"first after {first:.2f} s, closed properly"
     )
 
@@ -143,7 +142,7 @@ def _trail(canary: Transcript) -> Trail:
 
 
 def _cut(canary: Transcript) -> str:
-    after = f"after {len(canary.events)} event{'s' * (len(canary.events) != 1)}"
+    after = f"after {how_many(len(canary.events), 'event')}"
     if canary.stream_error is not None:
         message = canary.stream_error.message
         return f"{message}, {after}" if canary.events else message
